@@ -1,0 +1,1 @@
+//! [`Tx`](crate::Tx), [`BlockingTx`](crate::BlockingTx) and [`Database`](crate::Database) for known drivers, a file each.
