@@ -1,1 +1,61 @@
-//! .
+//! The heart of Posthaste: its words, its seams, and everything that needs neither a driver, nor a broker client, nor HTTP.
+//!
+//! Follow an event along the line:
+//!
+//! 1. [`Event`](event::Event) and [`Registry`](registry::Registry) say what is published and where it goes.
+//! 2. [`Outbox`](outbox::Outbox) turns it into a row in the caller's own transaction.
+//! 3. A [`Store`](store::Store) keeps the log; a lane is one reader of it.
+//! 4. The [`Relay`](relay::Relay) claims from the store, delivers to a [`Target`](target::Target) and settles.
+//! 5. [`Admin`](admin::Admin) is the operator's side of the same store.
+//!
+//! The [memory backend](memory) is the executable model of the seams; the laws that every backend obeys live in the
+//! crate `posthaste-testkit`.
+
+pub mod admin;
+pub mod broker;
+pub mod codec;
+pub mod envelope;
+pub mod error;
+pub mod event;
+pub mod lane;
+pub mod limits;
+pub mod memory;
+pub mod outbox;
+pub mod pattern;
+pub mod prefix;
+pub mod publish;
+pub mod publisher;
+pub mod redact;
+pub mod registry;
+pub mod relay;
+pub mod retry;
+pub mod schema;
+pub mod settled;
+pub mod signal;
+pub mod store;
+pub mod target;
+pub mod telemetry;
+pub mod time;
+pub mod trace;
+
+pub use error::{Error, ErrorKind, Result};
+pub use posthaste_sql::BoxFuture;
+
+/// A boxed stream that can move between threads.
+pub type BoxStream<'a, T> = std::pin::Pin<Box<dyn futures_core::Stream<Item = T> + Send + 'a>>;
+
+/// Says that every seam can be a trait object; it fails to compile when one cannot.
+#[cfg(test)]
+fn _dyn(
+    _: &dyn store::Store,
+    _: &dyn admin::Admin,
+    _: &dyn publisher::Publisher,
+    _: &dyn schema::Schema,
+    _: &dyn target::Target,
+    _: &dyn broker::Broker,
+    _: &mut dyn broker::Feed,
+    _: Box<dyn broker::Receipt>,
+    _: &dyn retry::RetryPolicy,
+    _: &mut dyn posthaste_sql::Tx,
+) {
+}

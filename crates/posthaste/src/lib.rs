@@ -1,1 +1,18 @@
-//! .
+//! Carries an application's events from the database transaction that caused them to everyone who must know.
+//!
+//! This is the crate to depend on: it re-exports [`posthaste_core`], the driver traits of [`posthaste_sql`] and
+//! `#[derive(Event)]`, and adds the stores and targets, each behind a feature.
+
+// So that the paths that `#[derive(Event)]` writes work in this crate's own tests and examples.
+extern crate self as posthaste;
+
+pub mod store;
+pub mod target;
+
+#[cfg(feature = "derive")]
+pub use posthaste_derive::Event;
+
+pub use posthaste_core::event::Event;
+pub use posthaste_core::*;
+/// The seam to a caller's own transaction, and its implementations for known drivers.
+pub use posthaste_sql as sql;

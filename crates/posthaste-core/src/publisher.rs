@@ -1,0 +1,27 @@
+//! Publishing in a transaction of the store's own: what REST and the command line use.
+
+use crate::envelope::Envelope;
+use crate::{BoxFuture, Result};
+
+/// Publishes where there is no caller's transaction.
+pub trait Publisher: Send + Sync {
+    /// Stores these events, all or none, and answers after the commit, in their order.
+    ///
+    /// Publishes of concurrent callers share commits. Publishing an event twice is no mistake: same source, id and
+    /// contents answer [`Published::Before`].
+    ///
+    /// # Errors
+    /// `Conflict` when the same source and id exist with other contents; nothing is stored then. `TooLarge` and
+    /// `Rejected` as [`Envelope::check`] says.
+    fn publish(&self, events: Vec<Envelope>) -> BoxFuture<'_, Result<Vec<Published>>>;
+}
+
+/// What became of one published event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Published {
+    /// It is stored.
+    Now,
+    /// It was there already, with the same contents.
+    Before,
+}

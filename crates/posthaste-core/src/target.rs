@@ -1,0 +1,166 @@
+//! Where a lane delivers: a broker, an HTTP endpoint, a local handler.
+
+use std::time::Duration;
+
+use crate::store::Parcel;
+use crate::{BoxFuture, BoxStream, Result};
+
+/// Takes bursts of parcels and answers for each.
+///
+/// Adapters classify errors; they never retry, sleep, log, count or spawn. That is the relay's.
+pub trait Target: Send + Sync {
+    /// What this target can do; fixed for its life.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// Sends a burst and yields one answer per parcel, in whatever order they come.
+    ///
+    /// The relay polls several bursts at once. Dropped before an answer: the outcome is unknown, and the event is sent
+    /// again with the same id.
+    fn deliver(&self, burst: Vec<Parcel>) -> BoxStream<'_, Answer>;
+
+    /// Asks whether the target would take events now.
+    fn ping(&self) -> BoxFuture<'_, Result<()>>;
+}
+
+/// What a target says about one parcel of a burst.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Answer {
+    /// The parcel's place in its burst.
+    pub index: usize,
+    /// Whether it was acknowledged.
+    pub result: Result<(), DeliverError>,
+}
+
+impl Answer {
+    /// The parcel at this place was acknowledged.
+    pub fn delivered(index: usize) -> Self {
+        Self { index, result: Ok(()) }
+    }
+
+    /// The parcel at this place was not.
+    pub fn failed(index: usize, error: DeliverError) -> Self {
+        Self { index, result: Err(error) }
+    }
+}
+
+/// What kind of failure it was; decides what the relay does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DeliverKind {
+    /// Nobody's events would pass: the lane pauses and probes, and no attempt is counted.
+    Unavailable,
+    /// This event did not pass and may later: parked with backoff, counted.
+    Failed,
+    /// This event will never pass: dead.
+    Rejected,
+    /// This event is larger than the target takes: dead.
+    TooLarge,
+    /// The address is gone for good: the lane is retired and its events wait.
+    Gone,
+}
+
+/// Why a parcel was not acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeliverError {
+    /// What kind of failure it was.
+    pub kind: DeliverKind,
+    /// A stable fingerprint by which dead letters are grouped: `timeout`, `http 503`.
+    pub code: String,
+    /// What happened, for people.
+    pub message: String,
+    /// The target asked not to be called before.
+    pub retry_after: Option<Duration>,
+}
+
+impl DeliverError {
+    /// A failure of this kind.
+    pub fn new(kind: DeliverKind, code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { kind, code: code.into(), message: message.into(), retry_after: None }
+    }
+
+    /// The target asked for this pause.
+    #[must_use]
+    pub fn after(mut self, pause: Duration) -> Self {
+        self.retry_after = Some(pause);
+        self
+    }
+}
+
+impl std::fmt::Display for DeliverError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)
+    }
+}
+
+impl std::error::Error for DeliverError {}
+
+/// What a consumer group of this target keeps of the order of a key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum OrderKept {
+    /// None.
+    #[default]
+    None,
+    /// Within one process.
+    PerProcess,
+    /// Across processes.
+    PerKey,
+}
+
+/// What a target can do; the relay, `check` and the laws read the same value.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// Parcels per [`Target::deliver`].
+    pub burst_max: u32,
+    /// Unanswered parcels at once; a lane's window is cut to it.
+    pub in_flight_max: u32,
+    /// The largest payload it takes; larger ones are dead with code `too large`.
+    pub payload_bytes_max: u64,
+    /// What a consumer group keeps of the order of a key.
+    pub order: OrderKept,
+    /// Whether topics can be patterns when consuming.
+    pub patterns: bool,
+    /// Whether a delivery can be released for later.
+    pub delayed_release: bool,
+    /// Whether it can hand out again what was acknowledged.
+    pub replay: bool,
+}
+
+impl Capabilities {
+    /// A target that takes bursts of a thousand, as many at once as the window allows, of any size, and cannot be consumed from.
+    pub fn sink() -> Self {
+        Self {
+            burst_max: 1_000,
+            in_flight_max: u32::MAX,
+            payload_bytes_max: u64::MAX,
+            order: OrderKept::None,
+            patterns: false,
+            delayed_release: false,
+            replay: false,
+        }
+    }
+
+    /// Takes at most so many parcels per burst.
+    #[must_use]
+    pub fn burst_max(mut self, parcels: u32) -> Self {
+        self.burst_max = parcels.max(1);
+        self
+    }
+
+    /// Takes at most so many unanswered parcels at once.
+    #[must_use]
+    pub fn in_flight_max(mut self, parcels: u32) -> Self {
+        self.in_flight_max = parcels.max(1);
+        self
+    }
+
+    /// Takes payloads up to this size.
+    #[must_use]
+    pub fn payload_bytes_max(mut self, bytes: u64) -> Self {
+        self.payload_bytes_max = bytes;
+        self
+    }
+}

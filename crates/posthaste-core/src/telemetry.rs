@@ -1,0 +1,88 @@
+//! Every name of a metric, a span and a log field, in one place.
+//!
+//! Names of metrics follow the convention of Prometheus. They are emitted where decisions are made, through the facades
+//! `metrics` and `tracing`; a library user who installs neither pays next to nothing.
+
+/// Names of metrics.
+pub mod metric {
+    /// Counter of settled events, by [`label::LANE`](super::label::LANE) and [`label::OUTCOME`](super::label::OUTCOME).
+    pub const SETTLED_TOTAL: &str = "posthaste_settled_total";
+    /// Counter of events handed to a target, by lane; retries count again.
+    pub const DELIVERIES_TOTAL: &str = "posthaste_deliveries_total";
+    /// Histogram of seconds from sending to answer, by lane.
+    pub const DELIVER_SECONDS: &str = "posthaste_deliver_seconds";
+    /// Histogram of seconds from the store's stamp to the acknowledgement, by lane; first attempts only.
+    pub const LATENCY_SECONDS: &str = "posthaste_latency_seconds";
+    /// Histogram of seconds that a store operation took, by lane and operation.
+    pub const STORE_SECONDS: &str = "posthaste_store_seconds";
+    /// Counter of store operations that failed, by lane and operation.
+    pub const STORE_ERRORS_TOTAL: &str = "posthaste_store_errors_total";
+    /// Counter of leases that were lost, by lane.
+    pub const LEASES_LOST_TOTAL: &str = "posthaste_leases_lost_total";
+    /// Counter of panics in a lane's turn, by lane.
+    pub const PANICS_TOTAL: &str = "posthaste_lane_panics_total";
+    /// Gauge of a lane's state: 1 active, 2 paused or waiting for its target, 3 error.
+    pub const LANE_STATE: &str = "posthaste_lane_state";
+    /// Gauge of events sent and not answered, by lane.
+    pub const IN_FLIGHT: &str = "posthaste_in_flight";
+    /// Counter of events taken in, by the way they came.
+    pub const PUBLISHED_TOTAL: &str = "posthaste_published_total";
+    /// Counter of requests, by route and status.
+    pub const HTTP_REQUESTS_TOTAL: &str = "posthaste_http_requests_total";
+    /// Histogram of seconds that a request took, by route.
+    pub const HTTP_SECONDS: &str = "posthaste_http_seconds";
+    /// Gauge of open connections.
+    pub const HTTP_CONNECTIONS: &str = "posthaste_http_connections";
+    /// Gauge of how far the log goes beyond a lane's place, by lane.
+    pub const LANE_UNREAD: &str = "posthaste_lane_unread";
+    /// Gauge of parked events that are not dead, by lane.
+    pub const LANE_WAITING: &str = "posthaste_lane_waiting";
+    /// Gauge of dead events, by lane.
+    pub const LANE_DEAD: &str = "posthaste_lane_dead";
+    /// Gauge of the age in seconds of the oldest event that a lane has not read.
+    pub const LANE_OLDEST_UNREAD_SECONDS: &str = "posthaste_lane_oldest_unread_seconds";
+    /// Counter of events that retention removed.
+    pub const PRUNED_TOTAL: &str = "posthaste_pruned_total";
+}
+
+/// Names of metric labels.
+pub mod label {
+    /// The lane.
+    pub const LANE: &str = "lane";
+    /// What became of an event: `delivered`, `retry`, `dead`, `behind`, `slow`, `released`.
+    pub const OUTCOME: &str = "outcome";
+    /// A store operation: `acquire`, `claim`, `settle`.
+    pub const OPERATION: &str = "operation";
+    /// How events came: `rest`, `cli`.
+    pub const VIA: &str = "via";
+    /// A route's pattern.
+    pub const ROUTE: &str = "route";
+    /// An HTTP status.
+    pub const STATUS: &str = "status";
+}
+
+/// Names of spans.
+pub mod span {
+    /// One lane, as long as it is driven under one lease.
+    pub const LANE: &str = "lane";
+    /// One HTTP request.
+    pub const REQUEST: &str = "request";
+}
+
+/// Names of log fields.
+pub mod field {
+    /// The lane.
+    pub const LANE: &str = "lane";
+    /// The lease's epoch.
+    pub const EPOCH: &str = "epoch";
+    /// The event's id.
+    pub const EVENT_ID: &str = "event_id";
+    /// The event's type.
+    pub const EVENT_TYPE: &str = "event_type";
+    /// How often delivery was tried.
+    pub const ATTEMPTS: &str = "attempts";
+    /// What went wrong.
+    pub const ERROR: &str = "error";
+    /// The relay's name.
+    pub const RELAY: &str = "relay";
+}

@@ -1,0 +1,1 @@
+//! Stores, and the one place where a store's URL is opened.

@@ -1,0 +1,1 @@
+//! Targets, and the one place where a target's URL is opened.
