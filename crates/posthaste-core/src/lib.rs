@@ -14,6 +14,7 @@
 pub mod admin;
 pub mod broker;
 pub mod codec;
+pub mod crash;
 pub mod envelope;
 pub mod error;
 pub mod event;
