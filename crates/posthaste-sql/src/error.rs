@@ -19,6 +19,12 @@ impl SqlError {
         Self { duplicate: false, message: cause.to_string(), cause: Some(Box::new(cause)) }
     }
 
+    /// Wraps a driver's error that says less than it knows.
+    #[cfg(feature = "tokio-postgres")]
+    pub(crate) fn described(message: String, cause: impl StdError + Send + Sync + 'static) -> Self {
+        Self { duplicate: false, message, cause: Some(Box::new(cause)) }
+    }
+
     /// Says what went wrong where there is no driver's error to wrap.
     pub fn message(message: impl Into<String>) -> Self {
         Self { duplicate: false, message: message.into(), cause: None }

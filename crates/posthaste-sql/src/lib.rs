@@ -13,7 +13,8 @@ mod error;
 mod statement;
 mod tx;
 
-pub use driver::*;
+#[cfg(feature = "deadpool-postgres")]
+pub use driver::PooledTransaction;
 pub use error::SqlError;
 pub use statement::{Dialect, Statement, Value};
 pub use tx::{BlockingTx, BoxFuture, Database, Tx};

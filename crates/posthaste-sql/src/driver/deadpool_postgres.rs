@@ -1,0 +1,102 @@
+//! deadpool-postgres: `Transaction`, and `Pool` with a transaction that owns its connection.
+
+use std::fmt;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use deadpool_postgres::{Object, Pool, Transaction};
+use tokio_postgres::Client;
+
+use super::POSTGRES_STILL_GOOD;
+use super::tokio_postgres::{error, typed};
+use crate::{BoxFuture, Database, Dialect, Result, SqlError, Statement, Tx};
+
+impl Tx for Transaction<'_> {
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
+
+    fn execute(&mut self, statement: Statement) -> BoxFuture<'_, Result<u64>> {
+        // The transaction inside, which this one dereferences to.
+        Tx::execute(&mut **self, statement)
+    }
+}
+
+/// A transaction that owns the pooled connection it runs on; dropping it rolls back and gives the connection back.
+///
+/// The driver's own transaction borrows its connection, so it cannot be handed around together with it.
+pub struct PooledTransaction {
+    /// `None` only while it is dropped.
+    connection: Option<Object>,
+    open: bool,
+}
+
+impl PooledTransaction {
+    /// Lends the connection for the caller's own statements; what they do belongs to this transaction.
+    pub fn client(&self) -> &Client {
+        self.connection.as_ref().expect("the connection is only taken when this is dropped")
+    }
+
+    async fn commit(&mut self) -> Result<()> {
+        // One round trip: the first statement that fails ends the text.
+        let commit = format!("{POSTGRES_STILL_GOOD}; COMMIT");
+        self.client().batch_execute(&commit).await.map_err(error)?;
+        self.open = false;
+        Ok(())
+    }
+}
+
+impl Tx for PooledTransaction {
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
+
+    fn execute(&mut self, statement: Statement) -> BoxFuture<'_, Result<u64>> {
+        Box::pin(async move {
+            let values = typed(&statement.values);
+            self.client().execute_typed(&statement.sql, &values).await.map_err(error)
+        })
+    }
+}
+
+impl Drop for PooledTransaction {
+    fn drop(&mut self) {
+        let Some(connection) = self.connection.take() else { return };
+        if self.open && !rollback_is_on_its_way(&connection) {
+            // Out of the pool and closed: the server rolls back by itself.
+            drop(Object::take(connection));
+        }
+    }
+}
+
+/// Puts a `ROLLBACK` into the connection's queue, in front of everything that its next user will ask.
+///
+/// The driver sends a request when its future is first polled, and drops the answer if nobody waits for it.
+fn rollback_is_on_its_way(client: &Client) -> bool {
+    let rollback = pin!(client.batch_execute("ROLLBACK"));
+    !matches!(rollback.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Err(_)))
+}
+
+impl fmt::Debug for PooledTransaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PooledTransaction").field("open", &self.open).finish_non_exhaustive()
+    }
+}
+
+impl Database for Pool {
+    type Tx = PooledTransaction;
+
+    fn begin(&self) -> BoxFuture<'_, Result<Self::Tx>> {
+        Box::pin(async move {
+            let connection = self.get().await.map_err(SqlError::new)?;
+            // Open before `BEGIN` is sent: if this future is dropped while it waits, the transaction is rolled back.
+            let tx = PooledTransaction { connection: Some(connection), open: true };
+            tx.client().batch_execute("BEGIN").await.map_err(error)?;
+            Ok(tx)
+        })
+    }
+
+    fn commit(mut tx: Self::Tx) -> BoxFuture<'static, Result<()>> {
+        Box::pin(async move { tx.commit().await })
+    }
+}
