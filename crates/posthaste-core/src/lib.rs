@@ -47,16 +47,16 @@ pub type BoxStream<'a, T> = std::pin::Pin<Box<dyn futures_core::Stream<Item = T>
 
 /// Says that every seam can be a trait object; it fails to compile when one cannot.
 #[cfg(test)]
-fn _dyn(
-    _: &dyn store::Store,
-    _: &dyn admin::Admin,
-    _: &dyn publisher::Publisher,
-    _: &dyn schema::Schema,
-    _: &dyn target::Target,
-    _: &dyn broker::Broker,
-    _: &mut dyn broker::Feed,
-    _: Box<dyn broker::Receipt>,
-    _: &dyn retry::RetryPolicy,
-    _: &mut dyn posthaste_sql::Tx,
-) {
+struct _Dyn<'a> {
+    _store: &'a dyn store::Store,
+    _admin: &'a dyn admin::Admin,
+    _publisher: &'a dyn publisher::Publisher,
+    _schema: &'a dyn schema::Schema,
+    _backend: &'a dyn schema::Backend,
+    _target: &'a dyn target::Target,
+    _broker: &'a dyn broker::Broker,
+    _feed: &'a dyn broker::Feed,
+    _receipt: Box<dyn broker::Receipt>,
+    _policy: &'a dyn retry::RetryPolicy,
+    _tx: &'a dyn posthaste_sql::Tx,
 }
