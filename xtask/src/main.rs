@@ -1,1 +1,7 @@
-fn main() {}
+//! `cargo xtask`: see [`xtask::main`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    xtask::main()
+}

@@ -1,0 +1,104 @@
+//! Finds and ends everything that a run started, also what daemonised itself or was left by a killed run.
+//!
+//! Every process that a run starts carries the run's name in its environment and hands it down. Names are random and
+//! never used again, so unlike recorded process ids they cannot come to mean a stranger.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::error::Result;
+use crate::interrupt::Interrupt;
+
+/// Names the runs that a process belongs to, outermost first, separated by colons.
+pub(crate) const MARK: &str = "POSTHASTE_XTASK_RUN";
+
+/// So long a process may take to end after it was asked.
+const END_WITHIN: Duration = Duration::from_secs(5);
+
+/// What a process started by run `name` carries: the runs around it, then `name`.
+pub(crate) fn mark(name: &str) -> String {
+    match std::env::var_os(MARK) {
+        Some(outer) => format!("{}:{name}", outer.to_string_lossy()),
+        None => name.to_owned(),
+    }
+}
+
+/// Every living process that carries `name` in its mark. Zombies have no environment and are not among them.
+pub(crate) fn marked(name: &str) -> Vec<Pid> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| carries(*pid, name)).filter_map(Pid::from_raw).collect()
+}
+
+fn carries(pid: i32, name: &str) -> bool {
+    let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
+    let mut variables = environment.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    variables.any(|variable| {
+        variable
+            .strip_prefix(MARK)
+            .and_then(|rest| rest.strip_prefix('='))
+            .is_some_and(|runs| runs.split(':').any(|run| run == name))
+    })
+}
+
+/// Ends every process of run `name` and returns when none is left. What they hold on disk is thrown away afterwards.
+pub(crate) fn end_marked(name: &str) -> Result<()> {
+    // Not the caller's interrupt: the sweep is what an interrupt is for.
+    let unhurried = Interrupt::default();
+    for signal_for in [gentlest_quick_signal, |_: Pid| Signal::KILL] {
+        let mut asked = Vec::new();
+        let gone = unhurried.wait_for(END_WITHIN, || {
+            let left = marked(name);
+            for pid in left.iter().filter(|pid| !asked.contains(*pid)) {
+                // Gone meanwhile is what we want.
+                let _ = kill_process(*pid, signal_for(*pid));
+            }
+            let gone = left.is_empty().then_some(());
+            asked = left;
+            Ok(gone)
+        })?;
+        if gone.is_some() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// SIGQUIT lets Postgres give back its shared memory, which outlives a killed one; all others are simply killed.
+fn gentlest_quick_signal(pid: Pid) -> Signal {
+    match fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero())) {
+        Ok(name) if name.trim() == "postgres" => Signal::QUIT,
+        _ => Signal::KILL,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// A shell that starts a detached grandchild: both carry the mark, both end, a stranger does not.
+    #[test]
+    fn ending_a_run_ends_its_detached_grandchildren_and_nobody_else() {
+        let sleeper = |name: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", "setsid sleep 60 & wait"]).env(MARK, format!("outer:{name}"));
+            command.spawn().expect("a shell starts")
+        };
+        let (mut ours, mut strangers) = (sleeper("ours-17"), sleeper("ours-170"));
+        let both =
+            |name| Interrupt::default().wait_for(END_WITHIN, || Ok((marked(name).len() == 2).then_some(())));
+        assert!(both("ours-17").unwrap().is_some() && both("ours-170").unwrap().is_some());
+
+        end_marked("ours-17").unwrap();
+        ours.wait().unwrap();
+        assert!(marked("ours-17").is_empty());
+        assert_eq!(marked("ours-170").len(), 2);
+
+        end_marked("ours-170").unwrap();
+        strangers.wait().unwrap();
+    }
+}

@@ -1,0 +1,40 @@
+//! Private servers for tests: own data folder, own port on loopback, gone with the run that started them.
+//!
+//! One file per server, each a [`Recipe`]: how to prepare its folder, which command runs it, how to see that it
+//! answers, and its URL. [`Server`] makes the same `start`, `stop`, `kill` and `url` of all of them.
+
+mod account;
+mod fleet;
+mod install;
+mod kind;
+mod mariadb;
+mod nats;
+mod pgbouncer;
+mod port;
+mod postgres;
+mod rabbitmq;
+mod redis;
+mod server;
+mod standing;
+
+use std::io;
+use std::process::Command;
+
+pub use fleet::Fleet;
+pub use kind::Kind;
+pub use server::Server;
+pub(crate) use standing::{down, up};
+
+use crate::error::Result;
+
+/// What differs between servers.
+trait Recipe: std::fmt::Debug + Send {
+    /// Writes settings, and answers the command that makes the data folder; asked once, before the first start.
+    fn prepare(&self) -> Result<Option<Command>>;
+    /// The server in the foreground, on the data that `prepare` made.
+    fn command(&self) -> Result<Command>;
+    /// Connects and hears the server's own greeting.
+    fn answers(&self) -> io::Result<()>;
+    /// Where clients find it.
+    fn url(&self) -> String;
+}

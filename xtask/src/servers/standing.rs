@@ -1,0 +1,88 @@
+//! `servers up` and `servers down`: the same servers by hand.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::server::port_of;
+use super::{Fleet, Kind};
+use crate::error::{Doing as _, Error, Result};
+use crate::interrupt::Interrupt;
+use crate::report::say;
+use crate::run::Run;
+
+/// What answers, and where.
+type Running = Vec<(Kind, String)>;
+
+/// Starts what of `kinds` does not run yet, and prints an `export` line for each on stdout.
+///
+/// # Errors
+/// If any of them cannot be had; the lines of the others are printed all the same.
+pub(crate) fn up(kinds: &[Kind], interrupt: &Interrupt) -> Result<()> {
+    let (run, is_new, mut running) = open(interrupt)?;
+    let run = Arc::new(run);
+    let missing: Vec<Kind> =
+        kinds.iter().copied().filter(|kind| !running.iter().any(|(up, _)| up == kind)).collect();
+    let postgres = running.iter().find(|(kind, _)| *kind == Kind::Postgres).map(|(_, url)| url.clone());
+    let started = Fleet::start(&missing, &run, postgres.as_deref());
+    let fleet = match started {
+        Ok(fleet) => fleet,
+        Err(error) => {
+            if let (true, Some(run)) = (is_new, Arc::into_inner(run)) {
+                run.end()?;
+            }
+            return Err(error);
+        }
+    };
+    running.extend(fleet.servers.iter().map(|server| (server.kind(), server.url())));
+    let lines: String = running.iter().map(|(kind, url)| format!("{} {url}\n", kind.name())).collect();
+    fs::write(urls_file(&run), lines).doing("remember what runs")?;
+
+    for (kind, url) in running.iter().filter(|(kind, _)| kinds.contains(kind) || !missing.contains(kind)) {
+        say(&format!("export {}={url}", kind.variable()));
+    }
+    for (kind, error) in &fleet.lacking {
+        eprintln!("{}: {error}", kind.name());
+    }
+    match fleet.lacking.len() {
+        0 => Ok(()),
+        count => Err(Error::failed(format!("{count} of the servers cannot be had"))),
+    }
+}
+
+/// Ends what `servers up` started.
+pub(crate) fn down() -> Result<()> {
+    if !Run::end_standing()? {
+        eprintln!("nothing is up");
+    }
+    Ok(())
+}
+
+/// The standing run and what answers in it; a run whose servers died (the machine was restarted) is begun anew.
+fn open(interrupt: &Interrupt) -> Result<(Run, bool, Running)> {
+    let (run, is_new) = Run::standing(interrupt)?;
+    let remembered = fs::read_to_string(urls_file(&run)).unwrap_or_default();
+    let running: Running = remembered.lines().filter_map(parse).collect();
+    if running.iter().all(|(_, url)| is_listening(url)) {
+        return Ok((run, is_new, running));
+    }
+    eprintln!("some of the servers that were up are gone: starting anew");
+    run.end()?;
+    let (run, is_new) = Run::standing(interrupt)?;
+    Ok((run, is_new, Vec::new()))
+}
+
+fn parse(line: &str) -> Option<(Kind, String)> {
+    let (name, url) = line.split_once(' ')?;
+    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name)?;
+    Some((kind, url.to_owned()))
+}
+
+fn is_listening(url: &str) -> bool {
+    port_of(url).is_some_and(|port| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok())
+}
+
+fn urls_file(run: &Run) -> PathBuf {
+    run.folder().join("urls")
+}

@@ -1,0 +1,84 @@
+//! A step: one command whose output is kept, shown only if it fails, and that ends with us.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::error::{Doing as _, Error, Result};
+use crate::interrupt::Interrupt;
+use crate::run::Run;
+
+/// Long enough for a whole build on a slow machine; nothing may hang for ever.
+const STEP_WITHIN: Duration = Duration::from_secs(60 * 60);
+
+/// What a step did.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) ok: bool,
+    pub(crate) output: String,
+    pub(crate) took: Duration,
+}
+
+/// Runs `command` to its end; stdout and stderr come back as one text, in the order in which they were written.
+pub(crate) fn run_step(run: &Run, mut command: Command) -> Result<Ended> {
+    let begun = Instant::now();
+    let log = run.folder().join("step.log");
+    let output = File::create(&log).doing(format!("create {}", log.display()))?;
+    run.adopt(&mut command);
+    command.stderr(output.try_clone().doing("share a log file")?).stdout(output);
+    let program = command.get_program().to_string_lossy().into_owned();
+    let mut child = command.spawn().doing(format!("run {program}"))?;
+    let status = wait(&mut child, run.interrupt())?;
+    let output = fs::read(&log).doing("read what a step said")?;
+    let output = String::from_utf8_lossy(&output).into_owned();
+    Ok(Ended { ok: status.success(), output, took: begun.elapsed() })
+}
+
+/// Waits for a child's end; on an interrupt its process group is asked to end, and the run's sweep takes the rest.
+pub(crate) fn wait(child: &mut Child, interrupt: &Interrupt) -> Result<ExitStatus> {
+    let ended = interrupt.wait_for(STEP_WITHIN, || child.try_wait().doing("wait for a command"));
+    match ended {
+        Ok(Some(status)) => Ok(status),
+        other => {
+            // It may have ended in this moment.
+            let _ = kill_process_group(Pid::from_child(child), Signal::TERM);
+            other?;
+            Err(Error::failed(format!("ended after {STEP_WITHIN:?}")))
+        }
+    }
+}
+
+/// The last `count` lines.
+pub(crate) fn tail(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+/// Cargo as our caller started it, without what it told us about ourselves: that would be other people's build input.
+pub(crate) fn cargo(arguments: &[&str]) -> Result<Command> {
+    let program = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
+    let mut command = Command::new(program);
+    for (variable, _) in std::env::vars_os() {
+        let name = variable.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&variable);
+        }
+    }
+    command.args(arguments).env("CARGO_TERM_COLOR", "never").current_dir(crate::run::workspace()?);
+    Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tail_is_the_end_of_the_text() {
+        assert_eq!(tail("a\nb\nc\n", 2), "b\nc");
+        assert_eq!(tail("a\n", 5), "a");
+        assert_eq!(tail("", 5), "");
+    }
+}

@@ -1,0 +1,156 @@
+//! Reads what test binaries print: libtest's and libtest-mimic's lines, and the reasons for skipped trials.
+//!
+//! A harness that skips a trial reports it as ignored and says why in a line of its own:
+//! `skipped: <trial name>: <why>`.
+
+use std::collections::BTreeMap;
+
+use crate::report::Sum;
+
+/// What became of one trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Ok,
+    Failed,
+    Skipped,
+}
+
+/// Everything that one or more test binaries said.
+#[derive(Debug, Default)]
+pub(crate) struct Trials {
+    /// From the `test result:` lines, which also count what was printed in an unreadable way.
+    pub(crate) sum: Sum,
+    /// In the order of their lines.
+    pub(crate) verdicts: Vec<(String, Verdict)>,
+    /// Why a trial was skipped, by its name.
+    pub(crate) reasons: BTreeMap<String, String>,
+    /// What failing trials printed, with their names.
+    pub(crate) failures: String,
+}
+
+impl Trials {
+    /// Reads the output of any number of test binaries, with cargo's own lines in between.
+    pub(crate) fn read(output: &str) -> Self {
+        let mut trials = Self::default();
+        let mut in_failures = false;
+        for line in output.lines() {
+            if let Some(result) = line.strip_prefix("test result: ") {
+                trials.sum.add(read_sum(result));
+                in_failures = false;
+            } else if let Some(skipped) = line.strip_prefix("skipped: ") {
+                if let Some((name, why)) = skipped.split_once(": ") {
+                    trials.reasons.insert(name.trim().to_owned(), why.trim().to_owned());
+                }
+            } else if line == "failures:" {
+                in_failures = true;
+            } else if in_failures {
+                trials.failures.extend([line, "\n"]);
+            } else {
+                trials.read_verdict(line);
+            }
+        }
+        trials
+    }
+
+    /// `test NAME ... ok`, where libtest may add a time or a reason and libtest-mimic fills the name with spaces.
+    fn read_verdict(&mut self, line: &str) {
+        let Some((name, verdict)) = line.strip_prefix("test ").and_then(|rest| rest.rsplit_once(" ... "))
+        else {
+            return;
+        };
+        let name = name.trim().to_owned();
+        let verdict = match verdict.split([',', ' ']).next() {
+            Some("ok") => Verdict::Ok,
+            Some("FAILED") => Verdict::Failed,
+            Some("ignored") => {
+                if let Some((_, why)) = verdict.split_once(", ") {
+                    self.reasons.entry(name.clone()).or_insert_with(|| why.trim().to_owned());
+                }
+                Verdict::Skipped
+            }
+            _ => return,
+        };
+        self.verdicts.push((name, verdict));
+    }
+
+    /// One line for each skipped trial: its name, and why if that was said.
+    pub(crate) fn skipped(&self) -> impl Iterator<Item = String> {
+        let skipped = self.verdicts.iter().filter(|(_, verdict)| *verdict == Verdict::Skipped);
+        skipped.map(|(name, _)| match self.reasons.get(name) {
+            Some(why) => format!("{name}: {why}"),
+            None => name.clone(),
+        })
+    }
+}
+
+/// `ok. 3 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.01s`
+fn read_sum(result: &str) -> Sum {
+    let count = |of: &str| {
+        let mut words =
+            result.split([' ', ';']).filter(|word| !word.is_empty()).collect::<Vec<_>>().into_iter().rev();
+        words.find(|word| *word == of).and_then(|_| words.next()?.parse().ok()).unwrap_or(0)
+    };
+    Sum { passed: count("passed"), failed: count("failed"), skipped: count("ignored") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "\
+     Running tests/conformance.rs (target/debug/deps/conformance-1)
+skipped: nats::a_round_trip_keeps_everything: POSTHASTE_TEST_NATS is not set
+
+running 4 tests
+test memory::a_stale_epoch_settles_nothing     ... ok
+test sqlite::a_stale_epoch_settles_nothing     ... FAILED
+test nats::a_round_trip_keeps_everything       ... ignored
+
+failures:
+
+---- sqlite::a_stale_epoch_settles_nothing ----
+test output that looks like a verdict ... ok
+the place moved
+
+failures:
+    sqlite::a_stale_epoch_settles_nothing
+
+test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 1 filtered out; finished in 0.14s
+
+   Doc-tests posthaste
+test crates/posthaste/src/lib.rs - Outbox (line 12) - compile ... ok
+test slow ... ignored, takes an hour
+test timed ... ok <0.012s>
+test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 1.00s
+";
+
+    #[test]
+    fn the_sums_of_all_binaries_are_added() {
+        assert_eq!(Trials::read(OUTPUT).sum, Sum { passed: 3, failed: 1, skipped: 2 });
+    }
+
+    #[test]
+    fn every_verdict_is_read_and_none_from_a_failing_test_s_own_words() {
+        let trials = Trials::read(OUTPUT);
+        let of =
+            |name: &str| trials.verdicts.iter().find(|(trial, _)| trial == name).map(|(_, verdict)| *verdict);
+        assert_eq!(of("memory::a_stale_epoch_settles_nothing"), Some(Verdict::Ok));
+        assert_eq!(of("sqlite::a_stale_epoch_settles_nothing"), Some(Verdict::Failed));
+        assert_eq!(of("crates/posthaste/src/lib.rs - Outbox (line 12) - compile"), Some(Verdict::Ok));
+        assert_eq!(of("timed"), Some(Verdict::Ok));
+        assert_eq!(trials.verdicts.len(), 6);
+    }
+
+    #[test]
+    fn skipped_trials_are_named_with_their_reason() {
+        let skipped: Vec<String> = Trials::read(OUTPUT).skipped().collect();
+        let nats = "nats::a_round_trip_keeps_everything: POSTHASTE_TEST_NATS is not set";
+        assert_eq!(skipped, [nats, "slow: takes an hour"]);
+    }
+
+    #[test]
+    fn what_failing_trials_said_is_kept() {
+        let failures = Trials::read(OUTPUT).failures;
+        assert!(failures.contains("the place moved") && !failures.contains("Doc-tests"), "{failures}");
+    }
+}

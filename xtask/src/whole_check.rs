@@ -1,0 +1,156 @@
+//! `cargo xtask test`: everything that must hold, in the order in which failures are cheapest to learn.
+
+use std::process::Command;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::features::feature_checks;
+use crate::interrupt::Interrupt;
+use crate::report::{Sum, say, say_part};
+use crate::run::Run;
+use crate::servers::{Fleet, Kind};
+use crate::steps::{Ended, cargo, run_step, tail};
+use crate::trials::Trials;
+
+/// What the tests ask for by `POSTHASTE_TEST_…`. A new server is started for them by adding it here.
+const SERVERS: &[Kind] = &Kind::ALL;
+
+/// So much of a failed step's output is shown.
+const TAIL_LINES: usize = 60;
+
+/// Runs the whole check; the answer tells whether nothing failed.
+pub(crate) fn test(interrupt: &Interrupt) -> Result<bool> {
+    let run = Arc::new(Run::private(interrupt)?);
+    let mut check = WholeCheck { run, sum: Sum::default(), skipped: Vec::new() };
+    check.look_at_the_code()?;
+    check.run_the_tests()?;
+    check.look_at_the_docs()?;
+    check.look_at_the_worktree()?;
+
+    let WholeCheck { run, sum, skipped } = check;
+    // The last line comes when everything has ended.
+    drop(run);
+    for trial in skipped {
+        say(&format!("skipped: {trial}"));
+    }
+    say(&sum.to_string());
+    Ok(sum.failed == 0)
+}
+
+/// True where a machine looks at the answer and nobody chose to be without a server.
+pub(crate) fn is_ci() -> bool {
+    std::env::var_os("CI").is_some_and(|value| value == "true")
+}
+
+struct WholeCheck {
+    run: Arc<Run>,
+    sum: Sum,
+    skipped: Vec<String>,
+}
+
+impl WholeCheck {
+    fn look_at_the_code(&mut self) -> Result<()> {
+        self.step("format", cargo(&["fmt", "--all", "--check"])?)?;
+        let clippy = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
+        self.step("clippy", cargo(&clippy)?)?;
+        let Some(metadata) =
+            self.step("features", cargo(&["metadata", "--no-deps", "--format-version", "1"])?)?
+        else {
+            return Ok(());
+        };
+        // Cargo may warn before it answers.
+        let json = metadata.lines().find(|line| line.starts_with('{')).unwrap_or_default();
+        for check in feature_checks(json)? {
+            let arguments: Vec<&str> = check.arguments.iter().map(String::as_str).collect();
+            self.step(&check.name, cargo(&arguments)?)?;
+        }
+        Ok(())
+    }
+
+    fn run_the_tests(&mut self) -> Result<()> {
+        // Built first: servers need not wait for compilers.
+        if self.step("build the tests", cargo(&["test", "--workspace", "--no-run"])?)?.is_none() {
+            return Ok(());
+        }
+        let fleet = Fleet::start(SERVERS, &self.run, None)?;
+        self.count_servers(&fleet);
+        let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"])?;
+        tests.envs(fleet.environment());
+        say_part(&named("tests"));
+        let ended = run_step(&self.run, tests)?;
+        let trials = Trials::read(&ended.output);
+        say(&format!("{} {}", verdict(&ended), trials.sum));
+        if !ended.ok {
+            say(if trials.failures.is_empty() { &ended.output } else { &trials.failures });
+        }
+        // A test binary that died has printed no result.
+        let died = usize::from(!ended.ok && trials.sum.failed == 0);
+        self.sum.add(trials.sum);
+        self.sum.add(Sum { failed: died, ..Sum::default() });
+        self.skipped.extend(trials.skipped());
+        Ok(())
+    }
+
+    fn look_at_the_docs(&mut self) -> Result<()> {
+        // Binaries have no readers of their docs, and one is named like the library.
+        let mut doc = cargo(&["doc", "--workspace", "--lib", "--all-features", "--no-deps"])?;
+        doc.env("RUSTDOCFLAGS", "--deny warnings");
+        self.step("docs", doc)?;
+        Ok(())
+    }
+
+    /// Generated files (Cargo.lock among them) are as committed, and the tests left nothing in the source tree.
+    /// Only in CI: elsewhere somebody may be at work in it.
+    fn look_at_the_worktree(&mut self) -> Result<()> {
+        let root = crate::run::workspace()?;
+        if !is_ci() || !root.join(".git").exists() {
+            return Ok(());
+        }
+        let mut status = Command::new("sh");
+        let unchanged = "git status --porcelain && git diff && test -z \"$(git status --porcelain)\"";
+        status.args(["-c", unchanged]).current_dir(root);
+        self.step("worktree unchanged", status)?;
+        Ok(())
+    }
+
+    /// Runs one step and counts it; its output if it went well.
+    fn step(&mut self, name: &str, command: Command) -> Result<Option<String>> {
+        say_part(&named(name));
+        let ended = run_step(&self.run, command)?;
+        say(&verdict(&ended));
+        if ended.ok {
+            self.sum.passed += 1;
+            return Ok(Some(ended.output));
+        }
+        self.sum.failed += 1;
+        say(&tail(&ended.output, TAIL_LINES));
+        Ok(None)
+    }
+
+    /// A server that broke is a failure. One that cannot be had is skipped, in CI a failure too.
+    fn count_servers(&mut self, fleet: &Fleet) {
+        for server in &fleet.servers {
+            say(&format!("{}ok", named(&format!("server {}", server.kind().name()))));
+            self.sum.passed += 1;
+        }
+        for (kind, error) in &fleet.lacking {
+            let name = format!("server {}", kind.name());
+            let may_lack = matches!(error, Error::Unavailable(_)) && !is_ci();
+            say(&format!("{}{}: {error}", named(&name), if may_lack { "skipped" } else { "FAILED" }));
+            if may_lack {
+                self.sum.skipped += 1;
+                self.skipped.push(format!("{name}: {error}"));
+            } else {
+                self.sum.failed += 1;
+            }
+        }
+    }
+}
+
+fn named(step: &str) -> String {
+    format!("{step:.<60} ")
+}
+
+fn verdict(ended: &Ended) -> String {
+    format!("{} {:.1} s", if ended.ok { "ok" } else { "FAILED" }, ended.took.as_secs_f32())
+}
