@@ -61,7 +61,7 @@ impl Database for PgPool {
 ///
 /// Dropping sqlx's own future after `BEGIN` was sent puts the connection back into the pool with a transaction open
 /// in it, because sqlx counts a transaction only once it stands, and rolls back only what it counted (sqlx 0.9.0,
-/// launchbadge/sqlx#4385). Finished in the background instead, it is a transaction like any other, and dropping that
+/// transact-rs/sqlx#4385). Finished in the background instead, it is a transaction like any other, and dropping that
 /// rolls it back.
 struct Begin {
     /// `None` once it has answered.

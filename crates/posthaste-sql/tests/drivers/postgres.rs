@@ -1,7 +1,10 @@
 //! Which Postgres the tests run against.
 
-use crate::script::Table;
+use std::io::Write as _;
+
 use posthaste_sql::Dialect;
+
+use crate::script::Table;
 
 /// The servers that the environment names: Postgres itself, and the same behind a pooler in transaction mode.
 ///
@@ -16,7 +19,8 @@ pub(crate) fn urls(test: &str) -> Vec<String> {
             Err(_) if std::env::var("CI").is_ok_and(|ci| ci == "true") => {
                 panic!("{test}: {variable} is not set")
             }
-            Err(_) => eprintln!("skipped: {test}: {variable} is not set"),
+            // Not `eprintln!`, which a passing test swallows: a skip must be seen.
+            Err(_) => writeln!(std::io::stderr(), "skipped: {test}: {variable} is not set").unwrap(),
         }
     }
     urls
