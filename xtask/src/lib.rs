@@ -15,7 +15,6 @@ mod table;
 mod trials;
 mod whole_check;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -49,12 +48,6 @@ enum Task {
         /// Only on these backends.
         #[arg(long, value_delimiter = ',', value_name = "BACKEND,…")]
         on: Vec<String>,
-    },
-    /// Waits for the end of the process that runs `folder` and ends what it left.
-    #[command(hide = true)]
-    Guard {
-        /// The run's folder.
-        folder: PathBuf,
     },
 }
 
@@ -100,7 +93,6 @@ fn perform(task: Task, interrupt: &Interrupt) -> Result<bool> {
         Task::Servers { verb: ServersVerb::Down } => servers::down().map(|()| true),
         Task::Test => whole_check::test(interrupt),
         Task::Laws { filter, on } => laws::laws(filter.as_deref(), &on, interrupt),
-        Task::Guard { folder } => run::guard(&folder).map(|()| true),
     }
 }
 

@@ -56,7 +56,7 @@ impl Run {
         let (name, folder) = make_folder(PRIVATE)?;
         let alive = File::create(folder.join(ALIVE)).doing("create a lock file")?;
         alive.lock().doing("lock a file of our own")?;
-        let guard = start_guard(&folder)?;
+        let guard = start_guard(&name, &folder)?;
         Ok(Self {
             name,
             folder,
@@ -120,6 +120,11 @@ impl Run {
         outside_folder(&self.name)
     }
 
+    /// True if it ends with us.
+    pub(crate) fn is_private(&self) -> bool {
+        matches!(self.life, Life::Private(_))
+    }
+
     /// What asks this run to end.
     pub fn interrupt(&self) -> &Interrupt {
         &self.interrupt
@@ -143,20 +148,13 @@ impl Drop for Run {
     }
 }
 
-/// The guard's whole life: wait until the run's process is gone, however that came, then end what it left.
-pub(crate) fn guard(folder: &Path) -> Result<()> {
-    // Nothing is ever written there: this returns at the end of the process that holds the other side.
-    let _ = io::copy(&mut io::stdin(), &mut io::sink());
-    let name = folder.file_name().and_then(|name| name.to_str());
-    sweep(name.ok_or_else(|| Error::failed("a run's folder has a name"))?, folder)
-}
-
-fn start_guard(folder: &Path) -> Result<Child> {
-    let program = std::env::current_exe().doing("find our own program")?;
-    let mut command = Command::new(program);
+/// Starts what ends this run should we be killed: nothing of ours runs then.
+fn start_guard(name: &str, folder: &Path) -> Result<Child> {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(include_str!("guard.sh")).arg("guard");
+    command.arg(name).arg(folder).arg(outside_folder(name));
     // A group of its own: Ctrl-C and whatever else ends our group must not end the guard.
-    command.arg("guard").arg(folder).stdin(Stdio::piped()).process_group(0);
-    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     command.spawn().doing("start the guard")
 }
 

@@ -46,6 +46,11 @@ impl Kind {
         format!("POSTHASTE_TEST_{}", self.name().to_uppercase())
     }
 
+    /// True if this machine has it.
+    pub fn is_installed(self) -> bool {
+        self.program().is_some()
+    }
+
     /// The server that must be started with it.
     pub(super) fn needs(self) -> Option<Self> {
         (self == Self::Pgbouncer).then_some(Self::Postgres)

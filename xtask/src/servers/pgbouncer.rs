@@ -40,6 +40,7 @@ impl Recipe for Pgbouncer {
              pool_mode = transaction\n\
              max_client_conn = 500\n\
              default_pool_size = 20\n\
+             server_login_retry = 0.2\n\
              ignore_startup_parameters = extra_float_digits\n"
         );
         fs::write(self.settings(), settings).doing("write pgbouncer.ini")?;

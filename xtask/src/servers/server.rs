@@ -159,6 +159,20 @@ impl Server {
     }
 }
 
+/// Ends with the run, and leaves no zombie to the process that runs the tests.
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.run.is_private() {
+            // What does not end here is ended by the run's sweep.
+            let _ = self.end(|leader, kind| match kind {
+                // Gives back its shared memory.
+                Kind::Postgres => kill_process(leader, Signal::QUIT),
+                _ => kill_process_group(leader, Signal::KILL),
+            });
+        }
+    }
+}
+
 /// The port in a URL of ours, all of which name one.
 pub(super) fn port_of(url: &str) -> Option<u16> {
     let (_, rest) = url.rsplit_once(':')?;

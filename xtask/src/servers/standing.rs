@@ -15,7 +15,7 @@ use crate::run::Run;
 /// What answers, and where.
 type Running = Vec<(Kind, String)>;
 
-/// Starts what of `kinds` does not run yet, and prints an `export` line for each on stdout.
+/// Starts what of `kinds` does not run yet, and prints an `export` line on stdout for each that is up.
 ///
 /// # Errors
 /// If any of them cannot be had; the lines of the others are printed all the same.
@@ -39,7 +39,7 @@ pub(crate) fn up(kinds: &[Kind], interrupt: &Interrupt) -> Result<()> {
     let lines: String = running.iter().map(|(kind, url)| format!("{} {url}\n", kind.name())).collect();
     fs::write(urls_file(&run), lines).doing("remember what runs")?;
 
-    for (kind, url) in running.iter().filter(|(kind, _)| kinds.contains(kind) || !missing.contains(kind)) {
+    for (kind, url) in &running {
         say(&format!("export {}={url}", kind.variable()));
     }
     for (kind, error) in &fleet.lacking {
