@@ -1,1 +1,62 @@
 //! Targets, and the one place where a target's URL is opened.
+
+pub mod null;
+pub mod stdout;
+
+use std::sync::Arc;
+
+use posthaste_core::target::Target;
+use posthaste_core::{Error, Result};
+
+pub use null::NullTarget;
+pub use stdout::StdoutTarget;
+
+/// What this build can deliver to.
+const SCHEMES: [&str; 2] = ["null:", "stdout:"];
+
+/// Opens the target that a URL names: `null:` or `stdout:`.
+///
+/// Connects to nothing by itself; [`Target::ping`] asks whether the target would take events.
+///
+/// # Errors
+/// `Config` as [`check`] says.
+pub fn open(url: &str) -> Result<Arc<dyn Target>> {
+    check(url)?;
+    match url {
+        "stdout:" => Ok(Arc::new(StdoutTarget::new())),
+        _ => Ok(Arc::new(NullTarget::new())),
+    }
+}
+
+/// Checks a target's URL without opening it.
+///
+/// # Errors
+/// `Config` for a scheme that this build does not have, with those that it has. The URL itself is not repeated beyond its
+/// scheme, because it may hold a password.
+pub fn check(url: &str) -> Result<()> {
+    if SCHEMES.contains(&url) {
+        return Ok(());
+    }
+    let scheme = url.split(':').next().unwrap_or_default();
+    let known = SCHEMES.join(" and ");
+    if SCHEMES.iter().any(|known| known.strip_suffix(':') == Some(scheme)) {
+        return Err(Error::config(format!("nothing may follow {scheme}: in the URL of this target")));
+    }
+    Err(Error::config(format!("there is no target for {scheme}: in this build; it has {known}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use posthaste_core::ErrorKind;
+
+    #[test]
+    fn an_unknown_scheme_is_told_what_there_is_and_keeps_its_password() {
+        let error = open("gopher://me:hunter2@host").err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains("null: and stdout:"), "{error}");
+        assert!(!error.to_string().contains("hunter2"));
+        assert!(open("null:x").is_err() && open("").is_err());
+        assert!(open("null:").is_ok() && open("stdout:").is_ok());
+    }
+}

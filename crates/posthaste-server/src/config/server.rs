@@ -1,0 +1,60 @@
+//! `[server]`: where the server listens, and its limits.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use posthaste::limits::{NAME_BYTES_MAX, PAYLOAD_BYTES_CEILING};
+
+use super::section::Section;
+
+/// Where the server listens, and its limits.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// REST, health and metrics.
+    pub listen: SocketAddr,
+    /// Health and metrics on an address of their own; `None`: on `listen`.
+    pub admin_listen: Option<SocketAddr>,
+    /// How many connections may be open at once.
+    pub connections_max: usize,
+    /// How long a client may take to send a request's head.
+    pub header_timeout: Duration,
+    /// How long a client may pause within a request's body.
+    pub body_timeout: Duration,
+    /// How long a connection may be open without a request.
+    pub idle_timeout: Duration,
+    /// How long a request may take, from its head to its answer.
+    pub request_timeout: Duration,
+    /// The largest payload of an event, in bytes.
+    pub payload_max: usize,
+    /// The source of events that come without one.
+    pub source: String,
+}
+
+impl ServerConfig {
+    pub(super) fn read(section: &Section<'_>) -> Self {
+        let config = Self {
+            listen: section.address("listen"),
+            admin_listen: section.address_or_none("admin_listen"),
+            connections_max: section.integer("connections_max", 1..=1_000_000),
+            header_timeout: section.duration("header_timeout"),
+            body_timeout: section.duration("body_timeout"),
+            idle_timeout: section.duration("idle_timeout"),
+            request_timeout: section.duration("request_timeout"),
+            payload_max: section.size("payload_max", 1..=PAYLOAD_BYTES_CEILING as u64) as usize,
+            source: section.text("source"),
+        };
+        let timeouts = [
+            ("header_timeout", config.header_timeout),
+            ("body_timeout", config.body_timeout),
+            ("idle_timeout", config.idle_timeout),
+            ("request_timeout", config.request_timeout),
+        ];
+        for (key, value) in timeouts {
+            section.within(key, value, Duration::from_millis(100)..=Duration::from_secs(3600));
+        }
+        section.require("source", (1..=NAME_BYTES_MAX).contains(&config.source.len()), || {
+            format!("must have 1 to {NAME_BYTES_MAX} bytes")
+        });
+        config
+    }
+}

@@ -1,0 +1,14 @@
+//! The binary `posthaste`: configuration, command line, server and measuring, as a library so that tests can run its parts.
+//!
+//! Find your way: [`cli`] has one file per verb, [`config`] everything that can be set, [`serve`] and [`http`] the
+//! server, [`bench`] the measuring, [`exit`] what the process says at its end.
+
+pub mod bench;
+pub mod cli;
+pub mod config;
+pub mod exit;
+pub mod http;
+pub mod keys;
+pub mod logging;
+pub mod serve;
+pub mod shutdown;

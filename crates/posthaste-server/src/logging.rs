@@ -1,0 +1,1 @@
+//! Logs: JSON in production, text on a terminal, never on stdout.

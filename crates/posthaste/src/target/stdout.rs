@@ -1,0 +1,205 @@
+//! `stdout:`: one line of JSON per event, with CloudEvents' names; for development.
+
+use std::io::{self, Write};
+use std::sync::Mutex;
+
+use futures_util::stream;
+use posthaste_core::store::Parcel;
+use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, Target};
+use posthaste_core::{BoxFuture, BoxStream, Result};
+use serde_json::{Map, Value, json};
+
+/// Writes every event as a line of JSON.
+///
+/// A payload that is valid UTF-8 JSON stands under `data` as it is, any other as text under `data` or, if it is not UTF-8,
+/// encoded under `data_base64`. A line that cannot be written makes the target unavailable.
+pub struct StdoutTarget {
+    capabilities: Capabilities,
+    out: Mutex<Box<dyn Write + Send>>,
+}
+
+impl StdoutTarget {
+    /// Writes to this process's stdout.
+    pub fn new() -> Self {
+        Self::writing_to(io::stdout())
+    }
+
+    /// Writes somewhere else.
+    pub fn writing_to(out: impl Write + Send + 'static) -> Self {
+        Self { capabilities: Capabilities::sink(), out: Mutex::new(Box::new(out)) }
+    }
+
+    /// Writes the whole burst and flushes it, so that an answer means that the reader can have it.
+    fn write(&self, burst: &[Parcel]) -> io::Result<()> {
+        let mut lines = Vec::new();
+        for parcel in burst {
+            write_line(&mut lines, parcel)?;
+        }
+        let mut out = self.out.lock().map_err(|_| io::Error::other("an earlier write panicked"))?;
+        out.write_all(&lines)?;
+        out.flush()
+    }
+}
+
+impl Default for StdoutTarget {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Target for StdoutTarget {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn deliver(&self, burst: Vec<Parcel>) -> BoxStream<'_, Answer> {
+        let written = self.write(&burst).map_err(|error| {
+            DeliverError::new(DeliverKind::Unavailable, "stdout", format!("stdout cannot be written: {error}"))
+        });
+        let answer = move |index| match &written {
+            Ok(()) => Answer::delivered(index),
+            Err(error) => Answer::failed(index, error.clone()),
+        };
+        Box::pin(stream::iter((0..burst.len()).map(answer)))
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+fn write_line(out: &mut Vec<u8>, parcel: &Parcel) -> io::Result<()> {
+    let envelope = &parcel.envelope;
+    let mut line = Map::new();
+    let mut put = |name: &str, value: Value| line.insert(name.to_owned(), value);
+    put("specversion", json!("1.0"));
+    put("id", json!(envelope.id));
+    put("source", json!(envelope.source));
+    put("type", json!(envelope.event_type));
+    put("topic", json!(envelope.topic));
+    for (name, value) in [("key", &envelope.key), ("subject", &envelope.subject)] {
+        if let Some(text) = value {
+            put(name, json!(text));
+        }
+    }
+    put("time", json!(envelope.occurred_at.unwrap_or(parcel.stored_at).to_string()));
+    put("datacontenttype", json!(envelope.content_type));
+    put("version", json!(envelope.version));
+    if !envelope.headers.is_empty() {
+        put("headers", json!(envelope.headers));
+    }
+    put("attempt", json!(parcel.attempt));
+    if parcel.replay {
+        put("replay", json!(true));
+    }
+    let attributes = serde_json::to_vec(&line)?;
+    out.extend_from_slice(&attributes[..attributes.len() - 1]);
+    write_payload(out, &envelope.payload)?;
+    out.extend_from_slice(b"}\n");
+    Ok(())
+}
+
+fn write_payload(out: &mut Vec<u8>, payload: &[u8]) -> io::Result<()> {
+    // A line break may only stand between tokens of JSON, where a space means the same: the line stays one line.
+    if let Ok(raw) = serde_json::from_slice::<&serde_json::value::RawValue>(payload) {
+        out.extend_from_slice(b",\"data\":");
+        out.extend(raw.get().bytes().map(|b| if matches!(b, b'\n' | b'\r') { b' ' } else { b }));
+        return Ok(());
+    }
+    match std::str::from_utf8(payload) {
+        Ok(text) => {
+            out.extend_from_slice(b",\"data\":");
+            serde_json::to_writer(out, text)?;
+        }
+        Err(_) => {
+            out.extend_from_slice(b",\"data_base64\":\"");
+            out.extend(base64(payload).bytes());
+            out.push(b'"');
+        }
+    }
+    Ok(())
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or_default());
+        let group = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for place in 0..4 {
+            let sign = ALPHABET[(group >> (18 - 6 * place)) as usize & 63];
+            text.push(if place <= chunk.len() { char::from(sign) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::StreamExt;
+    use posthaste_core::envelope::Envelope;
+    use posthaste_core::time::Timestamp;
+    use std::sync::Arc;
+
+    #[derive(Clone, Default)]
+    struct Page(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Page {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn parcel(payload: &[u8]) -> Parcel {
+        let mut envelope = Envelope::new("order.placed", payload);
+        envelope.id = "1".to_owned();
+        Parcel::new(Arc::new(envelope), 1, false, Timestamp::default())
+    }
+
+    #[tokio::test]
+    async fn every_event_is_one_line_of_json() {
+        let page = Page::default();
+        let target = StdoutTarget::writing_to(page.clone());
+        let burst = vec![parcel(b"{\"a\":\n\"q\\\"q\"}"), parcel(b"plain \"text\""), parcel(&[0xff, 0, 1, 2])];
+        let answers: Vec<_> = target.deliver(burst).collect().await;
+        assert!(answers.iter().all(|answer| answer.result.is_ok()));
+        let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.len(), 3);
+        assert_eq!(lines[0]["data"], json!({"a": "q\"q"}));
+        assert_eq!(lines[0]["type"], "order.placed");
+        assert_eq!(lines[1]["data"], "plain \"text\"");
+        assert_eq!(lines[2]["data_base64"], "/wABAg==");
+    }
+
+    #[tokio::test]
+    async fn a_line_that_cannot_be_written_makes_the_target_unavailable() {
+        struct Broken;
+        impl Write for Broken {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let target = StdoutTarget::writing_to(Broken);
+        let answers: Vec<_> = target.deliver(vec![parcel(b"{}"), parcel(b"{}")]).collect().await;
+        let kinds: Vec<_> = answers.into_iter().map(|answer| answer.result.unwrap_err().kind).collect();
+        assert_eq!(kinds, [DeliverKind::Unavailable; 2]);
+    }
+
+    #[test]
+    fn base64_pads() {
+        let table = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")];
+        for (plain, encoded) in table {
+            assert_eq!(base64(plain.as_bytes()), encoded);
+        }
+    }
+}
