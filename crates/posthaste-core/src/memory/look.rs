@@ -1,0 +1,143 @@
+//! The operator's look at the memory backend: lanes and events.
+
+use super::Memory;
+use super::state::{LaneRow, ParkedState, State, Stored};
+use crate::admin::{
+    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, LaneView, Page, Record,
+};
+use crate::time::Timestamp;
+use crate::{BoxFuture, Error, Result};
+
+const PAGE_RECORDS_MAX: u32 = 1_000;
+
+impl Admin for Memory {
+    fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
+        Box::pin(async move {
+            let (state, now) = (self.lock(), self.now());
+            Ok(state.lanes.values().map(|lane| state.stats_of(lane, now)).collect())
+        })
+    }
+
+    fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>> {
+        Box::pin(async move { self.lock().find(filter, &page) })
+    }
+
+    fn apply<'a>(
+        &'a self,
+        filter: &'a Filter,
+        command: Command,
+        by: &'a Actor,
+    ) -> BoxFuture<'a, Result<Applied>> {
+        Box::pin(async move {
+            let applied = self.lock().apply(filter, &command, by, self.now())?;
+            self.signal.ring();
+            Ok(applied)
+        })
+    }
+}
+
+impl State {
+    fn stats_of(&self, lane: &LaneRow, now: Timestamp) -> LaneStats {
+        let count = |matches: &dyn Fn(ParkedState) -> bool| {
+            lane.parked.values().filter(|row| matches(row.state)).count() as u64
+        };
+        let unread = || self.events.iter().filter(|(seq, _)| !lane.passed.contains(seq));
+        let mut stats = LaneStats::new(lane.spec.name.clone());
+        stats.state = lane.state;
+        stats.reason = lane.reason.clone();
+        stats.owner = lane.owner.as_ref().filter(|_| lane.lease_until > now).map(|owner| owner.name.clone());
+        stats.epoch = lane.epoch;
+        // The largest number below which nothing is unread.
+        stats.position = unread().next().map_or(self.last_seq, |(first, _)| first - 1);
+        stats.unread = unread().count() as u64;
+        stats.accepted = lane.accepted;
+        stats.delivered = lane.delivered;
+        stats.waiting = count(&ParkedState::is_waiting);
+        stats.dead = count(&|state| state == ParkedState::Dead);
+        stats.discarded = lane.discarded;
+        stats.replayed = lane.replayed;
+        stats.oldest_unread_at = unread().next().map(|(_, stored)| stored.created_at);
+        stats
+    }
+
+    fn find(&self, filter: &Filter, page: &Page) -> Result<Found> {
+        let below = match &page.after {
+            Some(token) => token
+                .parse()
+                .map_err(|_| Error::rejected(format!("{token:?} is not a page of this store")))?,
+            None => i64::MAX,
+        };
+        let size = page.size.clamp(1, PAGE_RECORDS_MAX) as usize;
+        let mut found = Found::default();
+        for (&seq, stored) in self.events.range(..below).rev() {
+            if !self.matches(filter, seq, stored) {
+                continue;
+            }
+            if found.records.len() == size {
+                found.next = found.records.last().map(|record: &Record| record.seq.to_string());
+                break;
+            }
+            found.records.push(self.record_of(filter, seq, stored, page.with_payload));
+        }
+        Ok(found)
+    }
+
+    fn record_of(&self, filter: &Filter, seq: i64, stored: &Stored, with_payload: bool) -> Record {
+        let mut envelope = (*stored.envelope).clone();
+        let bytes = (!stored.erased).then_some(envelope.payload.len() as u64);
+        if !with_payload {
+            envelope.payload.clear();
+        }
+        let mut record = Record::new(seq, envelope, bytes, stored.created_at);
+        record.lanes = self.views(filter, seq, stored);
+        record
+    }
+
+    /// How the lanes that want this event see it; only the filter's lane, where one is named.
+    fn views(&self, filter: &Filter, seq: i64, stored: &Stored) -> Vec<LaneView> {
+        let named = |lane: &&LaneRow| filter.lane.as_ref().is_none_or(|name| *name == lane.spec.name);
+        let wants =
+            |lane: &&LaneRow| lane.spec.wants(&stored.envelope.topic) || lane.parked.contains_key(&seq);
+        self.lanes.values().filter(named).filter(wants).map(|lane| lane.record_view(seq)).collect()
+    }
+
+    /// Whether an event is what the filter means.
+    pub(super) fn matches(&self, filter: &Filter, seq: i64, stored: &Stored) -> bool {
+        let event = &stored.envelope;
+        let itself = (filter.ids.is_empty() || filter.ids.contains(&event.id))
+            && filter.event_type.as_ref().is_none_or(|wanted| *wanted == event.event_type)
+            && filter.topic.as_ref().is_none_or(|pattern| pattern.matches(&event.topic))
+            && filter.key.as_ref().is_none_or(|key| event.key.as_ref() == Some(key))
+            && filter.since.is_none_or(|since| stored.created_at >= since)
+            && filter.until.is_none_or(|until| stored.created_at < until);
+        let asks_a_lane = filter.lane.is_some() || filter.state.is_some() || filter.code.is_some();
+        let in_a_lane = || {
+            self.views(filter, seq, stored).iter().any(|view| {
+                filter.state.is_none_or(|wanted| is_state(wanted, view.state))
+                    && filter.code.as_ref().is_none_or(|code| view.code.as_ref() == Some(code))
+            })
+        };
+        itself && (!asks_a_lane || in_a_lane())
+    }
+}
+
+/// Whether a state is the wanted one; pending is also all its kinds.
+fn is_state(wanted: EventState, is: EventState) -> bool {
+    wanted == is || (wanted == EventState::Pending && is.is_pending())
+}
+
+impl LaneRow {
+    fn record_view(&self, seq: i64) -> LaneView {
+        let mut view = LaneView::new(self.spec.name.clone(), self.view_of(seq));
+        if let Some(row) = self.parked.get(&seq) {
+            view.attempts = row.attempts;
+            view.available_at = row.available_at;
+            view.code = row.code.clone();
+            view.last_error = row.last_error.clone();
+            view.first_failed_at = row.first_failed_at;
+            view.dead_at = row.dead_at;
+            view.replay = row.replay;
+        }
+        view
+    }
+}
