@@ -33,6 +33,7 @@ pub mod retry;
 pub mod schema;
 pub mod settled;
 pub mod signal;
+pub mod sql;
 pub mod store;
 pub mod target;
 pub mod telemetry;

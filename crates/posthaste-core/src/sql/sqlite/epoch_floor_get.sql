@@ -1,0 +1,1 @@
+SELECT epoch_floor FROM {prefix}meta WHERE id = 1

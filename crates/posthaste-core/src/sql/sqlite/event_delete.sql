@@ -1,0 +1,1 @@
+DELETE FROM {prefix}events WHERE seq = ?1

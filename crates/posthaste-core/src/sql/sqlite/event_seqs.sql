@@ -1,0 +1,1 @@
+SELECT seq FROM {prefix}events WHERE event_id = ?1

@@ -1,0 +1,2 @@
+SELECT owner_run, lease_until, epoch, position, stumbles, state, waiting, dead
+FROM {prefix}lanes WHERE lane = ?1 AND shard = ?2

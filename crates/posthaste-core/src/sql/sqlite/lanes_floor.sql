@@ -1,0 +1,1 @@
+SELECT min(position) FROM {prefix}lanes
