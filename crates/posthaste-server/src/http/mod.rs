@@ -1,1 +1,30 @@
-//! The HTTP server.
+//! The HTTP server: REST for publishing and looking, health and metrics.
+//!
+//! ```text
+//! server    accepts, limits connections, drains      (caller owns the socket and the end)
+//!   stream    a connection's timeouts: head, idle, stalled writes
+//!     router    one table of routes; layers: panic, observe, time, key
+//!       publish, events, lanes, health, metrics
+//! ```
+//!
+//! [`wire`] has every JSON shape, [`problem`] every error and its status. Everything needs `Authorization: Bearer KEY` but
+//! `/healthz`, `/readyz` and `/version`; `/metrics` needs it too, except on the admin address, which the operator opens on
+//! purpose and must not expose.
+
+mod app;
+mod auth;
+mod events;
+mod health;
+mod lanes;
+mod metrics;
+pub mod problem;
+mod publish;
+mod router;
+mod server;
+mod stream;
+pub mod wire;
+
+pub use app::{App, Limits};
+pub use metrics::{Metrics, UPKEEP_EVERY};
+pub use router::{Face, router};
+pub use server::{ConnectionLimits, Server};

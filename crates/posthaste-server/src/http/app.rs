@@ -1,0 +1,60 @@
+//! What every request handler shares.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthaste::schema::Backend;
+
+use super::auth::KnownKeys;
+use super::health::Readiness;
+use super::metrics::Metrics;
+use super::publish::Budget;
+
+/// Room in a JSON body for everything that is not the payload.
+const JSON_BYTES_BESIDE_PAYLOAD: usize = 64 * 1024;
+
+/// Limits on requests.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// The largest payload of an event, in bytes.
+    pub payload_bytes_max: usize,
+    /// How long a client may pause within a request's body.
+    pub body_timeout: Duration,
+    /// How long a request may take, from its head to its answer.
+    pub request_timeout: Duration,
+    /// The source of events that come without one.
+    pub source: String,
+}
+
+impl Limits {
+    /// The largest JSON body, of one event as of a batch: a payload that is at its limit fits, also in base64.
+    pub fn json_bytes_max(&self) -> usize {
+        self.payload_bytes_max.saturating_mul(2).saturating_add(JSON_BYTES_BESIDE_PAYLOAD)
+    }
+}
+
+/// What every request handler shares: the store, the limits, what is cached.
+pub struct App {
+    pub(super) store: Arc<dyn Backend>,
+    pub(super) limits: Limits,
+    pub(super) keys: KnownKeys,
+    pub(super) readiness: Readiness,
+    pub(super) bodies: Budget,
+    pub(super) metrics: Metrics,
+}
+
+impl App {
+    /// Serves this store within these limits.
+    pub fn new(store: Arc<dyn Backend>, limits: Limits, metrics: Metrics) -> Arc<Self> {
+        let bodies = Budget::new(limits.json_bytes_max());
+        let (keys, readiness) = (KnownKeys::default(), Readiness::default());
+        Arc::new(Self { store, limits, keys, readiness, bodies, metrics })
+    }
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,110 @@
+//! Who may ask: `Authorization: Bearer KEY`.
+//!
+//! A key is looked up by its SHA-256, so no comparison's time tells anything about a key; 256 random bits need no salt and
+//! no slow hash.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use posthaste::schema::Backend;
+use tokio::time::Instant;
+
+use super::app::App;
+use super::problem::{Kind, Problem};
+use crate::keys;
+
+/// How long a key that was found is believed without asking the store: a removed key works so much longer.
+const BELIEVED_FOR: Duration = Duration::from_secs(5);
+/// How many keys are remembered; beyond, the store is asked more often.
+const REMEMBERED_MAX: usize = 1_024;
+/// Longer than any key; a header beyond it is not even hashed.
+const KEY_BYTES_MAX: usize = 256;
+
+/// Lets a request pass if it carries a known key.
+pub(super) async fn need_key(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    match app.keys.check(&*app.store, request.headers()).await {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// Hashes of keys that the store knew a moment ago. Unknown keys are not remembered, so they cannot crowd out known ones.
+#[derive(Debug, Default)]
+pub(super) struct KnownKeys(Mutex<HashMap<[u8; 32], Instant>>);
+
+impl KnownKeys {
+    async fn check(&self, store: &dyn Backend, headers: &HeaderMap) -> Result<(), Problem> {
+        let key = bearer(headers).ok_or_else(|| {
+            Problem::new(Kind::Unauthorized, "send the API key as Authorization: Bearer KEY; the first start of the server wrote it to posthaste.key")
+        })?;
+        let hash = keys::hash_of(key);
+        if self.remembers(&hash) {
+            return Ok(());
+        }
+        if store.name_of(&hash).await?.is_none() {
+            return Err(Problem::new(Kind::Unauthorized, "the API key is not known here; check that it is of this server"));
+        }
+        self.remember(hash);
+        Ok(())
+    }
+
+    fn remembers(&self, hash: &[u8; 32]) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(hash).is_some_and(|found| found.elapsed() < BELIEVED_FOR)
+    }
+
+    fn remember(&self, hash: [u8; 32]) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= REMEMBERED_MAX {
+            known.retain(|_, found| found.elapsed() < BELIEVED_FOR);
+        }
+        if known.len() < REMEMBERED_MAX {
+            known.insert(hash, Instant::now());
+        }
+    }
+}
+
+/// The key that the request carries; the scheme's name is case-insensitive (RFC 9110 §11.1).
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, key) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let key = key.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !key.is_empty() && key.len() <= KEY_BYTES_MAX).then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_bearer_key_counts() {
+        let key = |value: &str| {
+            let headers: HeaderMap = [(header::AUTHORIZATION, value.parse().unwrap())].into_iter().collect();
+            bearer(&headers).map(str::to_owned)
+        };
+        assert_eq!(key("Bearer ph_1").as_deref(), Some("ph_1"));
+        assert_eq!(key("bearer  ph_1 ").as_deref(), Some("ph_1"));
+        for wrong in ["ph_1", "Basic ph_1", "Bearer", "Bearer ", &format!("Bearer {}", "x".repeat(257))] {
+            assert_eq!(key(wrong), None, "{wrong}");
+        }
+        assert_eq!(bearer(&HeaderMap::new()), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_is_believed_for_a_few_seconds_and_the_memory_is_bounded() {
+        let keys = KnownKeys::default();
+        for n in 0..2 * REMEMBERED_MAX {
+            keys.remember(keys::hash_of(&n.to_string()));
+        }
+        assert_eq!(keys.0.lock().unwrap().len(), REMEMBERED_MAX);
+        assert!(keys.remembers(&keys::hash_of("0")));
+        tokio::time::advance(BELIEVED_FOR).await;
+        assert!(!keys.remembers(&keys::hash_of("0")));
+        keys.remember(keys::hash_of("new"));
+        assert_eq!(keys.0.lock().unwrap().len(), 1, "what is no longer believed makes room");
+    }
+}

@@ -1,0 +1,124 @@
+//! `GET /v1/events` and `GET /v1/events/{id}`: looking at the log.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::http::Uri;
+use posthaste::admin::{EventState, Filter, Page, Record};
+use posthaste::time::Timestamp;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::app::App;
+use super::problem::{Kind, Problem};
+use super::wire::{EventDocument, EventPage};
+
+const PAGE_EVENTS_DEFAULT: u32 = 50;
+const PAGE_EVENTS_MAX: u32 = 1_000;
+/// How many events of one id, from several sources, are looked at.
+const SAME_ID_MAX: u32 = 16;
+
+/// The query of `GET /v1/events`; everything that is there must match.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListQuery {
+    lane: Option<String>,
+    state: Option<String>,
+    #[serde(rename = "type")]
+    event_type: Option<String>,
+    topic: Option<String>,
+    key: Option<String>,
+    since: Option<String>,
+    until: Option<String>,
+    code: Option<String>,
+    id: Option<String>,
+    limit: Option<u32>,
+    after: Option<String>,
+}
+
+/// Events that match, the newest first, without their payloads.
+pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Json<EventPage>, Problem> {
+    let (filter, page) = query::<ListQuery>(&uri)?.understood()?;
+    let found = app.store.find(&filter, page).await?;
+    Ok(Json(EventPage::of(&found)))
+}
+
+impl ListQuery {
+    fn understood(self) -> Result<(Filter, Page), Problem> {
+        let mut filter = Filter::default();
+        filter.lane = self.lane.map(|lane| lane.parse()).transpose().map_err(bad("lane"))?;
+        filter.state = self.state.map(|name| state(&name)).transpose()?;
+        filter.event_type = self.event_type;
+        filter.topic = self.topic.map(|topic| topic.parse()).transpose().map_err(bad("topic"))?;
+        filter.key = self.key;
+        filter.since = time("since", self.since)?;
+        filter.until = time("until", self.until)?;
+        filter.code = self.code;
+        filter.ids = self.id.into_iter().collect();
+        let size = self.limit.unwrap_or(PAGE_EVENTS_DEFAULT);
+        if !(1..=PAGE_EVENTS_MAX).contains(&size) {
+            let detail = format!("limit must be between 1 and {PAGE_EVENTS_MAX}; read on with after");
+            return Err(Problem::new(Kind::Malformed, detail));
+        }
+        let mut page = Page::first(size);
+        page.after = self.after;
+        Ok((filter, page))
+    }
+}
+
+/// The query of `GET /v1/events/{id}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ShowQuery {
+    source: Option<String>,
+}
+
+/// One event with its payload, and how the lanes see it. `?source=` chooses where several sources use the id.
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    uri: Uri,
+) -> Result<Json<EventDocument>, Problem> {
+    let ShowQuery { source } = query(&uri)?;
+    let mut filter = Filter::default();
+    filter.ids = vec![id];
+    let mut page = Page::first(SAME_ID_MAX);
+    page.with_payload = true;
+    let mut records = app.store.find(&filter, page).await?.records;
+    if let Some(source) = source {
+        records.retain(|record| record.envelope.source == source);
+    }
+    only(records).map(|record| Json(EventDocument::with_payload(&record)))
+}
+
+fn only(mut records: Vec<Record>) -> Result<Record, Problem> {
+    let found = records.pop();
+    if !records.is_empty() {
+        let detail = "several sources have an event with this id; add ?source= to say which one";
+        return Err(Problem::new(Kind::Conflict, detail));
+    }
+    found.ok_or_else(|| {
+        Problem::new(Kind::NotFound, "no event has this id (and source); it may have been pruned")
+    })
+}
+
+fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
+    let read = Query::<T>::try_from_uri(uri);
+    read.map(|query| query.0).map_err(|error| Problem::new(Kind::Malformed, error.body_text()))
+}
+
+fn state(name: &str) -> Result<EventState, Problem> {
+    EventState::named(name).ok_or_else(|| {
+        let detail = "state must be pending, retrying, scheduled, behind, delivering, delivered, dead or discarded";
+        Problem::new(Kind::Malformed, detail)
+    })
+}
+
+fn time(name: &'static str, text: Option<String>) -> Result<Option<Timestamp>, Problem> {
+    text.map(|text| text.parse()).transpose().map_err(bad(name))
+}
+
+fn bad(name: &'static str) -> impl Fn(posthaste::Error) -> Problem {
+    move |error| Problem::new(Kind::Malformed, format!("{name}: {error}"))
+}

@@ -1,0 +1,152 @@
+//! A connection that keeps time: how long a client may be silent, how long it may take for a request's head, how long it
+//! may refuse to read.
+
+use std::future::Future as _;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::server::ConnectionLimits;
+
+/// Whether a request of the connection is being handled; its handler then keeps its own time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Activity(Arc<AtomicUsize>);
+
+impl Activity {
+    /// A request begins; it ends when the guard is dropped.
+    pub(super) fn begin(&self) -> Busy {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        Busy(self.clone())
+    }
+
+    fn is_busy(&self) -> bool {
+        self.0.load(Ordering::Acquire) > 0
+    }
+}
+
+/// A request that is being handled.
+#[derive(Debug)]
+pub(super) struct Busy(Activity);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// What the reading side waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// A request is being handled.
+    Busy,
+    /// The first byte of a request.
+    Idle,
+    /// The rest of its head.
+    Head,
+}
+
+/// A stream whose reads and writes fail with `TimedOut` when the client takes too long.
+#[derive(Debug)]
+pub(super) struct TimedStream<S> {
+    stream: S,
+    limits: ConnectionLimits,
+    activity: Activity,
+    phase: Phase,
+    read_until: Pin<Box<Sleep>>,
+    write_until: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> TimedStream<S> {
+    pub(super) fn new(stream: S, limits: ConnectionLimits, activity: Activity) -> Self {
+        let read_until = Box::pin(sleep(limits.idle_timeout));
+        Self { stream, limits, activity, phase: Phase::Idle, read_until, write_until: None }
+    }
+
+    fn enter(&mut self, phase: Phase, within: Duration) {
+        self.phase = phase;
+        self.read_until.as_mut().reset(Instant::now() + within);
+    }
+
+    /// Passes a write's answer on, unless the client has not taken a byte for too long.
+    fn timed_write<T>(&mut self, cx: &mut Context<'_>, answer: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if answer.is_ready() {
+            self.write_until = None;
+            return answer;
+        }
+        let within = self.limits.write_timeout;
+        let until = self.write_until.get_or_insert_with(|| Box::pin(sleep(within)));
+        match until.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(too_slow("the client does not read"))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+fn too_slow(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, what)
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.activity.is_busy() {
+            this.phase = Phase::Busy;
+            return Pin::new(&mut this.stream).poll_read(cx, buf);
+        }
+        if this.phase == Phase::Busy {
+            this.enter(Phase::Idle, this.limits.idle_timeout);
+        }
+        match Pin::new(&mut this.stream).poll_read(cx, buf) {
+            Poll::Ready(answer) => {
+                if this.phase == Phase::Idle {
+                    this.enter(Phase::Head, this.limits.header_timeout);
+                }
+                Poll::Ready(answer)
+            }
+            Poll::Pending => match this.read_until.as_mut().poll(cx) {
+                Poll::Ready(()) => Poll::Ready(Err(too_slow("the client sends nothing"))),
+                Poll::Pending => Poll::Pending,
+            },
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let answer = Pin::new(&mut this.stream).poll_write(cx, buf);
+        this.timed_write(cx, answer)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let answer = Pin::new(&mut this.stream).poll_write_vectored(cx, bufs);
+        this.timed_write(cx, answer)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let answer = Pin::new(&mut this.stream).poll_flush(cx);
+        this.timed_write(cx, answer)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let answer = Pin::new(&mut this.stream).poll_shutdown(cx);
+        this.timed_write(cx, answer)
+    }
+}
