@@ -76,7 +76,7 @@ pub fn main() -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(error) => match interrupt.exit_code() {
             Some(code) => {
-                eprintln!("interrupted; everything that was started has ended");
+                eprintln!("\ninterrupted; everything that was started has ended");
                 ExitCode::from(code)
             }
             None => fail(&error),

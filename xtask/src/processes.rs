@@ -32,6 +32,18 @@ pub(crate) fn marked(name: &str) -> Vec<Pid> {
     pids.filter(|pid| carries(*pid, name)).filter_map(Pid::from_raw).collect()
 }
 
+/// True while a process of this group lives. Zombies do not: nobody may ever reap them, if our init does not.
+pub(crate) fn group_lives(leader: Pid) -> bool {
+    let Ok(entries) = fs::read_dir("/proc") else { return false };
+    entries.flatten().any(|entry| {
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        // `pid (name) state parent group …`, where the name may contain anything.
+        let fields = stat.rsplit_once(") ").map(|(_, fields)| fields.split(' ').collect::<Vec<_>>());
+        matches!(fields.as_deref(), Some([state, _, group, ..])
+            if !["Z", "X"].contains(state) && group.parse() == Ok(leader.as_raw_nonzero().get()))
+    })
+}
+
 fn carries(pid: i32, name: &str) -> bool {
     let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
     let mut variables = environment.split(|byte| *byte == 0).map(String::from_utf8_lossy);

@@ -50,7 +50,7 @@ struct WholeCheck {
 
 impl WholeCheck {
     fn look_at_the_code(&mut self) -> Result<()> {
-        self.step("format", cargo(&["fmt", "--all", "--check"])?)?;
+        self.step("format", cargo(&["fmt", "--all", "--check", "--", "--color", "never"])?)?;
         let clippy = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
         self.step("clippy", cargo(&clippy)?)?;
         let Some(metadata) =

@@ -1,6 +1,6 @@
 //! Private servers for tests: own data folder, own port on loopback, gone with the run that started them.
 //!
-//! One file per server, each a [`Recipe`]: how to prepare its folder, which command runs it, how to see that it
+//! One file per server, each a `Recipe`: how to prepare its folder, which command runs it, how to see that it
 //! answers, and its URL. [`Server`] makes the same `start`, `stop`, `kill` and `url` of all of them.
 
 mod account;

@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::mariadb::Mariadb;
 use super::nats::Nats;
@@ -17,6 +17,7 @@ use super::redis::Redis;
 use super::{Kind, Recipe, account};
 use crate::error::{Doing as _, Error, Result};
 use crate::interrupt::Interrupt;
+use crate::processes::group_lives;
 use crate::run::Run;
 use crate::steps::{tail, wait};
 
@@ -128,7 +129,7 @@ impl Server {
         let ended = unhurried.wait_for(STOPPED_WITHIN, || {
             let reaped = child.try_wait().doing("look after a server")?.is_some();
             // The wrapper that we started may end before the server that it started.
-            Ok((reaped && test_kill_process_group(leader).is_err()).then_some(()))
+            Ok((reaped && !group_lives(leader)).then_some(()))
         })?;
         if ended.is_none() {
             let _ = kill_process_group(leader, Signal::KILL);
