@@ -11,6 +11,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::envelope::Envelope;
@@ -79,13 +80,21 @@ pub struct Lease {
     epoch: i64,
     length: Duration,
     stumbles: u32,
+    unrecorded: AtomicBool,
     cursor: Box<dyn Any + Send + Sync>,
 }
 
 impl Lease {
     /// Called by stores: a lease on this lane with its epoch, length and reading position.
     pub fn new(lane: LaneName, epoch: i64, length: Duration, cursor: impl Any + Send + Sync) -> Self {
-        Self { lane, epoch, length, stumbles: 0, cursor: Box::new(cursor) }
+        Self {
+            lane,
+            epoch,
+            length,
+            stumbles: 0,
+            unrecorded: AtomicBool::new(false),
+            cursor: Box::new(cursor),
+        }
     }
 
     /// Called by stores: how often the lane was acquired, without a clean end before it, since its place last moved.
@@ -114,6 +123,17 @@ impl Lease {
     /// high number narrows its window, because what is at the place may be what kills it.
     pub fn stumbles(&self) -> u32 {
         self.stumbles
+    }
+
+    /// Called by stores in a claim: something was read that only a settle can record (a scheduled event to park, an
+    /// expired one to discard), so the next settle should come soon even if nothing was handed out.
+    pub fn note_unrecorded(&self) {
+        self.unrecorded.store(true, Ordering::Release);
+    }
+
+    /// Called by the relay: whether the store has asked for a settle since the last call.
+    pub fn take_unrecorded(&self) -> bool {
+        self.unrecorded.swap(false, Ordering::AcqRel)
     }
 
     /// The store's reading position, if this lease is of that store.

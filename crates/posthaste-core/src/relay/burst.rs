@@ -1,0 +1,98 @@
+//! A burst on its way: pairs answers with what was sent, and times out what is not answered.
+
+use std::future::Future as _;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_core::Stream;
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::BoxStream;
+use crate::store::{Claimed, Parcel};
+use crate::target::{Answer, DeliverError, DeliverKind, Target};
+
+/// Answers handed over at once, so that one slow burst does not make the lane deaf for others.
+const ANSWERS_AT_ONCE: usize = 1_024;
+
+/// An event and what its target said about it.
+pub(super) type Answered = (Claimed, Result<(), DeliverError>);
+
+/// Yields what was answered, a few at a time, and ends when everything is.
+pub(super) struct Burst<'a> {
+    answers: BoxStream<'a, Answer>,
+    flights: Vec<Option<Claimed>>,
+    unanswered: usize,
+    sent_at: Instant,
+    deadline: Pin<Box<Sleep>>,
+    slow: bool,
+}
+
+impl<'a> Burst<'a> {
+    pub(super) fn send(target: &'a dyn Target, events: Vec<Claimed>, timeout: Duration) -> Self {
+        let parcels: Vec<Parcel> = events.iter().map(|claimed| claimed.parcel.clone()).collect();
+        Self {
+            answers: target.deliver(parcels),
+            unanswered: events.len(),
+            flights: events.into_iter().map(Some).collect(),
+            sent_at: Instant::now(),
+            deadline: Box::pin(sleep(timeout)),
+            slow: false,
+        }
+    }
+
+    /// The unanswered events, once they have been out for so long: asked once, told once.
+    pub(super) fn newly_slow(&mut self, after: Duration) -> Option<impl Iterator<Item = &Claimed>> {
+        if self.slow || self.sent_at.elapsed() < after {
+            return None;
+        }
+        self.slow = true;
+        Some(self.flights.iter().flatten())
+    }
+
+    fn take(&mut self, answer: Answer) -> Option<Answered> {
+        // A second answer for one parcel, or one for a parcel that never was, is the adapter's mistake and changes nothing.
+        let claimed = self.flights.get_mut(answer.index)?.take()?;
+        self.unanswered -= 1;
+        Some((claimed, answer.result))
+    }
+
+    /// Everything that is left failed so.
+    fn fail_rest(&mut self, code: &str, message: &str) -> Vec<Answered> {
+        self.unanswered = 0;
+        let error = DeliverError::new(DeliverKind::Failed, code, message);
+        self.flights
+            .iter_mut()
+            .filter_map(Option::take)
+            .map(|claimed| (claimed, Err(error.clone())))
+            .collect()
+    }
+}
+
+impl Stream for Burst<'_> {
+    type Item = Vec<Answered>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        if this.unanswered == 0 {
+            return Poll::Ready(None);
+        }
+        let mut answered = Vec::new();
+        while this.unanswered > 0 && answered.len() < ANSWERS_AT_ONCE {
+            match this.answers.as_mut().poll_next(cx) {
+                Poll::Ready(Some(answer)) => answered.extend(this.take(answer)),
+                Poll::Ready(None) => {
+                    answered.extend(
+                        this.fail_rest("no answer", "the target ended without an answer for this event"),
+                    );
+                }
+                Poll::Pending => break,
+            }
+        }
+        if answered.is_empty() && this.deadline.as_mut().poll(cx).is_ready() {
+            let waited = format!("no answer within {:?}", this.sent_at.elapsed());
+            answered = this.fail_rest("timeout", &waited);
+        }
+        if answered.is_empty() { Poll::Pending } else { Poll::Ready(Some(answered)) }
+    }
+}

@@ -1,0 +1,165 @@
+//! A lane as its user configures it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Result;
+use crate::lane::{LaneName, LaneSpec, OnDead, Order, Start};
+use crate::pattern::Pattern;
+use crate::retry::{Backoff, RetryPolicy};
+use crate::target::{Answer, Capabilities, Target};
+use crate::{BoxFuture, BoxStream};
+
+/// Events sent and not answered, unless configured.
+const WINDOW: u32 = 1_000;
+/// Bytes read and not settled, unless configured.
+const WINDOW_BYTES: u64 = 16 * 1024 * 1024;
+/// From sending to answer, unless configured.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Events answered and not yet stored; only their numbers are kept.
+const UNSETTLED_MAX: usize = 16_000;
+
+/// One reader of the log and where it delivers.
+#[derive(Clone)]
+pub struct Lane {
+    pub(super) spec: LaneSpec,
+    pub(super) target: Arc<dyn Target>,
+    pub(super) policy: Arc<dyn RetryPolicy>,
+    pub(super) window: u32,
+    pub(super) window_bytes: u64,
+    pub(super) unsettled_max: usize,
+    pub(super) timeout: Duration,
+    pub(super) slow_after: Duration,
+}
+
+impl Lane {
+    /// A lane of every topic that delivers to nobody yet: see [`to`](Lane::to).
+    ///
+    /// # Errors
+    /// `Config` for a name that cannot be used.
+    pub fn named(name: &str) -> Result<Self> {
+        Ok(Self {
+            spec: LaneSpec::new(name.parse()?),
+            target: Arc::new(Nowhere(Capabilities::sink())),
+            policy: Arc::new(Backoff::default()),
+            window: WINDOW,
+            window_bytes: WINDOW_BYTES,
+            unsettled_max: UNSETTLED_MAX,
+            timeout: TIMEOUT,
+            slow_after: Duration::from_secs(2),
+        })
+    }
+
+    /// Reads only these topics: `*` is one word, `#` any number.
+    ///
+    /// # Errors
+    /// `Rejected` for something that is no pattern.
+    pub fn topics<'a>(mut self, topics: impl IntoIterator<Item = &'a str>) -> Result<Self> {
+        self.spec.topics = topics.into_iter().map(str::parse).collect::<Result<Vec<Pattern>>>()?;
+        Ok(self)
+    }
+
+    /// Delivers here.
+    #[must_use]
+    pub fn to(mut self, target: Arc<dyn Target>) -> Self {
+        self.target = target;
+        self
+    }
+
+    /// Tries again as this policy says.
+    #[must_use]
+    pub fn retry(mut self, policy: impl RetryPolicy + 'static) -> Self {
+        self.policy = Arc::new(policy);
+        self
+    }
+
+    /// Keeps the order of a key, or none.
+    #[must_use]
+    pub fn order(mut self, order: Order) -> Self {
+        self.spec.order = order;
+        self
+    }
+
+    /// What a dead event does to the later events of its key.
+    #[must_use]
+    pub fn on_dead(mut self, on_dead: OnDead) -> Self {
+        self.spec.on_dead = on_dead;
+        self
+    }
+
+    /// Begins here if it is new.
+    #[must_use]
+    pub fn start(mut self, start: Start) -> Self {
+        self.spec.start = start;
+        self
+    }
+
+    /// Is owned so long without a settle.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.spec.lease = lease;
+        self
+    }
+
+    /// Sends at most so many events without an answer.
+    #[must_use]
+    pub fn window(mut self, events: u32) -> Self {
+        self.window = events.max(1);
+        self
+    }
+
+    /// Holds at most so many bytes of events in memory; one event always fits.
+    #[must_use]
+    pub fn window_bytes(mut self, bytes: u64) -> Self {
+        self.window_bytes = bytes;
+        self
+    }
+
+    /// Waits so long for an answer to one event; after that its outcome is unknown and it failed.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// After so long without an answer an event is parked as leased, so that the lane's place can move on.
+    #[must_use]
+    pub fn slow_after(mut self, span: Duration) -> Self {
+        self.slow_after = span;
+        self
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &LaneName {
+        &self.spec.name
+    }
+
+    /// How many events may be unanswered: the window, cut to what the target takes.
+    pub(super) fn in_flight_max(&self) -> u32 {
+        self.window.min(self.target.capabilities().in_flight_max).max(1)
+    }
+}
+
+/// The target of a lane that was given none: it is never available, so the lane waits and loses nothing.
+struct Nowhere(Capabilities);
+
+impl Target for Nowhere {
+    fn capabilities(&self) -> &Capabilities {
+        &self.0
+    }
+
+    fn deliver(&self, burst: Vec<crate::store::Parcel>) -> BoxStream<'_, Answer> {
+        let nobody = |index| {
+            let kind = crate::target::DeliverKind::Unavailable;
+            Answer::failed(
+                index,
+                crate::target::DeliverError::new(kind, "no target", "this lane has no target"),
+            )
+        };
+        Box::pin(futures_util::stream::iter((0..burst.len()).map(nobody)))
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Err(crate::Error::config("this lane has no target; give it one with `to`")) })
+    }
+}

@@ -1,0 +1,73 @@
+//! When to settle and when to renew; pure.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Time between two settles while there is something to settle.
+const SETTLE_EVERY: Duration = Duration::from_millis(25);
+/// A settle may take at most this share of the time: 1 / 20. Where one is dear, there are fewer of them.
+const SETTLE_SHARE: u32 = 20;
+
+/// Keeps the rhythm of settling under one lease, and this relay's own idea of how long the lease lasts.
+pub(super) struct Pace {
+    length: Duration,
+    /// When the call that last renewed the lease began: it lasts at least `length` from there.
+    renewed: Instant,
+    /// When the last settle ended, and how long it took.
+    settled: Instant,
+    took: Duration,
+}
+
+impl Pace {
+    /// The lease was acquired by a call that began at `since`.
+    pub(super) fn new(length: Duration, since: Instant) -> Self {
+        Self { length, renewed: since, settled: since, took: Duration::ZERO }
+    }
+
+    /// A settle that began at `since` and has just ended renewed the lease.
+    pub(super) fn settled(&mut self, since: Instant, now: Instant) {
+        self.renewed = since;
+        self.settled = now;
+        self.took = now - since;
+    }
+
+    /// When the next settle is due: soon if there is something to record, at once if somebody waits for it.
+    pub(super) fn settle_at(&self, something: bool, urgent: bool) -> Instant {
+        let breath = self.took * SETTLE_SHARE;
+        match (something, urgent) {
+            (_, true) => self.settled + breath.min(self.length / 6),
+            (true, false) => self.settled + SETTLE_EVERY.max(breath).min(self.length / 3),
+            (false, false) => self.renewed + self.length / 3,
+        }
+    }
+
+    /// Until when this relay may deliver: a part of the lease is kept back, so that what is sent last ends within it.
+    pub(super) fn deliver_until(&self) -> Instant {
+        self.renewed + self.length * 9 / 10
+    }
+
+    /// When the lease may have ended.
+    pub(super) fn ends_at(&self) -> Instant {
+        self.renewed + self.length
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dear_settle_makes_the_next_one_wait_but_never_beyond_a_third_of_the_lease() {
+        let start = Instant::now();
+        let mut pace = Pace::new(Duration::from_secs(9), start);
+        assert_eq!(pace.settle_at(true, false), start + SETTLE_EVERY);
+        assert_eq!(pace.settle_at(false, false), start + Duration::from_secs(3));
+        let end = start + Duration::from_millis(50);
+        pace.settled(start, end);
+        assert_eq!(pace.settle_at(true, false), end + Duration::from_secs(1));
+        pace.settled(start, start + Duration::from_secs(2));
+        assert_eq!(pace.settle_at(true, false), start + Duration::from_secs(5));
+        assert!(pace.deliver_until() < pace.ends_at());
+    }
+}

@@ -1,0 +1,125 @@
+//! Keeps one lane going: acquires it, drives it, and waits out what went wrong.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use super::drive::{Drive, End, Until};
+use super::lane::Lane;
+use super::meters::{Meters, State};
+use super::outage::Outage;
+use super::{Report, Settings};
+use crate::store::Lease;
+use crate::{Error, Result};
+
+/// How long to wait before asking again for a lane that somebody else holds, at most.
+const HELD_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+pub(super) struct Tender<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) lane: &'a Lane,
+    pub(super) meters: &'a Meters,
+}
+
+impl Tender<'_> {
+    /// Until `stopped` says so. Returns an error only when waiting cannot mend it.
+    pub(super) async fn run(&self, mut stopped: watch::Receiver<bool>, first_pause: Duration) -> Result<()> {
+        let mut outage = Outage::default();
+        let mut pause = first_pause;
+        while !rest(&mut stopped, pause).await {
+            pause = match self.turn(&mut stopped).await {
+                Ok(Turn::Stopped) => return Ok(()),
+                Ok(Turn::Driven) => {
+                    outage.over();
+                    Duration::ZERO
+                }
+                Ok(Turn::NotOurs) => self.held_pause(),
+                Err(error) if error.retryable() => self.wait_out(&mut outage, &error),
+                Err(error) => {
+                    self.meters.state(State::Error);
+                    return Err(error.during(format!("drive lane {:?}", self.lane.name().as_str())));
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// One pass until nothing is due.
+    pub(super) async fn once(&self) -> Result<Report> {
+        // Nobody stops it: it ends by itself.
+        let (_keep, mut stopped) = watch::channel(false);
+        let since = Instant::now();
+        let Some(lease) = self.acquire().await? else {
+            return Ok(Report { lanes_skipped: 1, ..Report::default() });
+        };
+        let mut drive = Drive::new(self, &lease, since, Until::Idle);
+        match drive.run(&mut stopped).await? {
+            End::Lost => {
+                Err(Error::conflict(format!("lane {:?} was taken over meanwhile", self.lane.name().as_str())))
+            }
+            _ => Ok(drive.report()),
+        }
+    }
+
+    async fn turn(&self, stopped: &mut watch::Receiver<bool>) -> Result<Turn> {
+        let since = Instant::now();
+        let Some(lease) = self.acquire().await? else { return Ok(Turn::NotOurs) };
+        info!(lane = self.lane.name().as_str(), epoch = lease.epoch(), "driving");
+        self.meters.state(State::Active);
+        match Drive::new(self, &lease, since, Until::Stopped).run(stopped).await? {
+            End::GivenUp => Ok(Turn::Stopped),
+            End::Lost => {
+                self.meters.lost();
+                warn!(
+                    lane = self.lane.name().as_str(),
+                    epoch = lease.epoch(),
+                    "lost the lane to another relay"
+                );
+                Ok(Turn::Driven)
+            }
+            End::SetAside => {
+                self.meters.state(State::Waiting);
+                Ok(Turn::NotOurs)
+            }
+        }
+    }
+
+    async fn acquire(&self) -> Result<Option<Lease>> {
+        let lease = self.settings.store.acquire(&self.lane.spec, &self.settings.owner).await;
+        crate::crash::point("relay: acquired");
+        lease.map_err(|error| error.during("acquire the lane"))
+    }
+
+    fn held_pause(&self) -> Duration {
+        debug!(lane = self.lane.name().as_str(), "not ours to drive now");
+        (self.lane.spec.lease / 4).min(HELD_PAUSE_MAX).mul_f64(0.5 + fastrand::f64() / 2.0)
+    }
+
+    fn wait_out(&self, outage: &mut Outage, error: &Error) -> Duration {
+        self.meters.store_failed();
+        self.meters.state(State::Waiting);
+        if outage.is_new() {
+            warn!(lane = self.lane.name().as_str(), %error, "the store is away; waiting for it");
+        }
+        outage.pause()
+    }
+}
+
+enum Turn {
+    Driven,
+    NotOurs,
+    Stopped,
+}
+
+/// Waits, but not longer than until the stop; answers whether it is there.
+async fn rest(stopped: &mut watch::Receiver<bool>, pause: Duration) -> bool {
+    if *stopped.borrow() {
+        return true;
+    }
+    if pause.is_zero() {
+        return false;
+    }
+    tokio::time::timeout(pause, stopped.wait_for(|stopped| *stopped)).await.is_ok()
+}
