@@ -1,0 +1,7 @@
+use posthaste::Event;
+
+#[derive(Event)]
+#[event(type = "order.placed")]
+struct OrderPlaced;
+
+fn main() {}
