@@ -100,17 +100,22 @@ mod tests {
             command.args(["-c", "setsid sleep 60 & wait"]).env(MARK, format!("outer:{name}"));
             command.spawn().expect("a shell starts")
         };
-        let (mut ours, mut strangers) = (sleeper("ours-17"), sleeper("ours-170"));
-        let both =
-            |name| Interrupt::default().wait_for(END_WITHIN, || Ok((marked(name).len() == 2).then_some(())));
-        assert!(both("ours-17").unwrap().is_some() && both("ours-170").unwrap().is_some());
+        // Random, as a run's name is: this test may run twice at once on one machine.
+        let ours = format!("test-{:016x}", fastrand::u64(..));
+        let strangers = format!("{ours}0");
+        let (mut our_shell, mut strange_shell) = (sleeper(&ours), sleeper(&strangers));
+        let both = |name: &str| {
+            let two = || Ok((marked(name).len() == 2).then_some(()));
+            Interrupt::default().wait_for(END_WITHIN, two).unwrap().is_some()
+        };
+        assert!(both(&ours) && both(&strangers));
 
-        end_marked("ours-17").unwrap();
-        ours.wait().unwrap();
-        assert!(marked("ours-17").is_empty());
-        assert_eq!(marked("ours-170").len(), 2);
+        end_marked(&ours).unwrap();
+        our_shell.wait().unwrap();
+        assert!(marked(&ours).is_empty());
+        assert_eq!(marked(&strangers).len(), 2);
 
-        end_marked("ours-170").unwrap();
-        strangers.wait().unwrap();
+        end_marked(&strangers).unwrap();
+        strange_shell.wait().unwrap();
     }
 }

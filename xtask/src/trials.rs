@@ -1,7 +1,7 @@
 //! Reads what test binaries print: libtest's and libtest-mimic's lines, and the reasons for skipped trials.
 //!
 //! A harness that skips a trial reports it as ignored and says why in a line of its own:
-//! `skipped: <trial name>: <why>`.
+//! `skipped: <trial name>: <why>`. If a server is missing, the reason names the variable of its URL.
 
 use std::collections::BTreeMap;
 
@@ -71,6 +71,19 @@ impl Trials {
             _ => return,
         };
         self.verdicts.push((name, verdict));
+    }
+
+    /// Counts what was skipped for want of a server as failed.
+    pub(crate) fn demand_servers(&mut self) {
+        for (name, verdict) in &mut self.verdicts {
+            let why = self.reasons.get(name).filter(|why| why.contains("POSTHASTE_TEST_"));
+            if let (Verdict::Skipped, Some(why)) = (*verdict, why) {
+                *verdict = Verdict::Failed;
+                self.sum.skipped = self.sum.skipped.saturating_sub(1);
+                self.sum.failed += 1;
+                self.failures.extend([name, " was skipped: ", why, "\n"]);
+            }
+        }
     }
 
     /// One line for each skipped trial: its name, and why if that was said.
@@ -146,6 +159,19 @@ test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; fini
         let skipped: Vec<String> = Trials::read(OUTPUT).skipped().collect();
         let nats = "nats::a_round_trip_keeps_everything: POSTHASTE_TEST_NATS is not set";
         assert_eq!(skipped, [nats, "slow: takes an hour"]);
+    }
+
+    #[test]
+    fn a_demanded_server_makes_its_skipped_trials_failures_and_no_others() {
+        let mut trials = Trials::read(OUTPUT);
+        trials.demand_servers();
+        assert_eq!(trials.sum, Sum { passed: 3, failed: 2, skipped: 1 });
+        assert_eq!(trials.skipped().collect::<Vec<_>>(), ["slow: takes an hour"]);
+        assert!(
+            trials.failures.contains("nats::a_round_trip_keeps_everything was skipped"),
+            "{}",
+            trials.failures
+        );
     }
 
     #[test]
