@@ -1,0 +1,95 @@
+//! Runs laws as trials called `<backend>::<law>`, with the command line of Rust's own tests.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+use crate::drive::StoreBench;
+use crate::law::{LawResult, Verdict};
+use crate::laws::STORE_LAWS;
+use crate::rig::{RigClock, RigMaker};
+
+/// No law takes nearly so long; a law that hangs is a law that failed.
+const LAW_SECONDS_MAX: u64 = 60;
+
+/// What the environment says about a run.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Only backends with these names; empty: all.
+    pub on: Vec<String>,
+    /// A backend that cannot be had here is a failure, not a skip.
+    pub all_required: bool,
+}
+
+impl Settings {
+    /// From `POSTHASTE_LAWS_ON` (names with commas between) and `CI`.
+    #[expect(clippy::disallowed_methods, reason = "a test program has no configuration but its environment")]
+    pub fn from_env() -> Self {
+        let names = std::env::var("POSTHASTE_LAWS_ON").unwrap_or_default();
+        let on = names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        Self { on, all_required: std::env::var("CI").is_ok_and(|ci| ci == "true") }
+    }
+
+    /// Whether this backend is asked for.
+    pub fn wants(&self, backend: &str) -> bool {
+        self.on.is_empty() || self.on.iter().any(|name| name == backend)
+    }
+}
+
+/// Runs these trials as the command line says.
+pub fn run(trials: Vec<Trial>) -> ExitCode {
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// Every store law on a fresh scope of this backend.
+pub fn store_trials(maker: &Arc<dyn RigMaker>, settings: &Settings) -> Vec<Trial> {
+    let trials = STORE_LAWS.iter().map(|law| {
+        let (maker, run) = (Arc::clone(maker), law.run);
+        trial(maker.name(), law.name, maker.missing(), settings, async move || {
+            run(StoreBench::new(maker.rig(RigClock::Manual).await?).await?).await
+        })
+    });
+    trials.collect()
+}
+
+/// One trial: skipped by name where its backend cannot be had, unless that is required.
+pub fn trial(
+    backend: &str,
+    law: &str,
+    missing: Option<String>,
+    settings: &Settings,
+    run: impl AsyncFnOnce() -> LawResult + Send + 'static,
+) -> Trial {
+    let name = format!("{backend}::{law}");
+    let (shown, required) = (name.clone(), settings.all_required);
+    Trial::ignorable_test(name, move || {
+        let verdict = match missing {
+            Some(why) if required => Err(Verdict::broken(format_args!("cannot be had here: {why}"))),
+            Some(why) => Err(Verdict::skipped(why)),
+            None => hold_to(run),
+        };
+        match verdict {
+            Ok(()) => Ok(Completion::Completed),
+            Err(Verdict::Skipped(why)) => {
+                eprintln!("skipped: {shown}: {why}");
+                Ok(Completion::ignored_with(why))
+            }
+            Err(Verdict::Broken(seen)) => Err(Failed::from(seen)),
+        }
+    })
+}
+
+/// Runs a law on a runtime of its own, within a time that it never needs.
+fn hold_to(run: impl AsyncFnOnce() -> LawResult) -> LawResult {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Verdict::broken(format_args!("no runtime: {error}")))?;
+    let limit = Duration::from_secs(LAW_SECONDS_MAX);
+    let verdict = runtime.block_on(async { tokio::time::timeout(limit, run()).await });
+    // What a broken law left running must not keep the others waiting.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    verdict.unwrap_or_else(|_| Err(Verdict::broken(format_args!("not done within {limit:?}"))))
+}

@@ -1,0 +1,13 @@
+//! What every store obeys, by subject.
+
+pub mod cancelling;
+pub mod claiming;
+pub mod commanding;
+pub mod dying;
+pub mod finding;
+pub mod leasing;
+pub mod operating;
+pub mod parking;
+pub mod pruning;
+pub mod publishing;
+pub mod waking;

@@ -1,0 +1,78 @@
+//! Totals that add up, and lags that are true.
+
+use std::time::Duration;
+
+use posthaste_core::admin::{Command, LaneStats};
+use posthaste_core::store::Outcome;
+use posthaste_core::time::Moment;
+
+use crate::drive::{StoreBench, dead, event, in_lane, keyed, lane, one, retry, settled};
+use crate::law::LawResult;
+use crate::{ensure, ensure_eq};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn totals(stats: &LaneStats) -> [u64; 5] {
+    [stats.accepted, stats.delivered, stats.waiting, stats.dead, stats.discarded]
+}
+
+/// Leads one event through each end and looks at the totals after every step.
+pub async fn totals_add_up_after_every_step(bench: StoreBench) -> LawResult {
+    let mut scheduled = event("scheduled");
+    scheduled.available = Some(Moment::In(SECOND * 5));
+    let mut expired = event("expired");
+    expired.expires = Some(Moment::In(Duration::ZERO));
+    let plain = ["delivered", "retried", "dead", "slow"].map(event);
+    bench.publish_all([plain.to_vec(), vec![keyed("k1", "k"), keyed("k2", "k"), scheduled, expired]].concat()).await?;
+    let main = lane("main");
+    let driver = bench.drive(&main).await?;
+    ensure_eq!(totals(&bench.stats(&main.name).await?), [0; 5], "totals at the start");
+    let claimed = driver.claim_all().await?;
+    ensure_eq!(claimed.len(), 6, "events claimed");
+    ensure_eq!(totals(&bench.stats(&main.name).await?), [0; 5], "totals after a claim");
+    driver.renew().await?;
+    ensure_eq!(totals(&bench.stats(&main.name).await?), [2, 0, 1, 0, 1], "totals after parking what was found");
+    let steps = [
+        ("delivered", Outcome::Delivered, [3, 1, 1, 0, 1]),
+        ("retried", retry(SECOND), [4, 1, 2, 0, 1]),
+        ("dead", dead(), [5, 1, 2, 1, 1]),
+        ("slow", Outcome::Slow, [6, 1, 3, 1, 1]),
+        ("k1", retry(SECOND), [7, 1, 4, 1, 1]),
+        ("k2", Outcome::Behind, [8, 1, 5, 1, 1]),
+        ("slow", Outcome::Delivered, [8, 2, 4, 1, 1]),
+    ];
+    for (id, outcome, expected) in steps {
+        let outcome_name = format!("{outcome:?}");
+        driver.settle(vec![settled(one(&claimed, id)?, outcome)]).await?;
+        ensure_eq!(totals(&bench.stats(&main.name).await?), expected, "totals after {id} is {outcome_name}");
+    }
+    bench.pass(SECOND * 5);
+    driver.drain().await?;
+    ensure_eq!(totals(&bench.stats(&main.name).await?), [8, 6, 0, 1, 1], "totals after a drain");
+    bench.apply(&in_lane(&main.name), Command::Redrive { dry_run: false }).await?;
+    ensure_eq!(totals(&bench.stats(&main.name).await?), [8, 6, 1, 0, 1], "totals after a redrive");
+    driver.drain().await?;
+    ensure_eq!(totals(&bench.stats(&main.name).await?), [8, 7, 0, 0, 1], "totals in the end");
+    Ok(())
+}
+
+/// Publishes at two times and delivers one after another: unread counts down, and the oldest unread is the next.
+pub async fn unread_and_oldest_unread_say_how_far_a_lane_is(bench: StoreBench) -> LawResult {
+    let main = lane("main");
+    let driver = bench.drive(&main).await?;
+    let stats = bench.stats(&main.name).await?;
+    ensure_eq!((stats.unread, stats.oldest_unread_at), (0, None), "an empty log");
+    let first = bench.rig.now();
+    bench.publish(&["a"]).await?;
+    bench.pass(SECOND);
+    let second = bench.rig.now();
+    bench.publish(&["b"]).await?;
+    for (unread, oldest) in [(2, Some(first)), (1, Some(second)), (0, None)] {
+        let stats = bench.stats(&main.name).await?;
+        ensure_eq!((stats.unread, stats.oldest_unread_at), (unread, oldest), "unread and the oldest of it");
+        let claimed = driver.claim(1).await?;
+        ensure!(claimed.len() == usize::from(unread > 0), "{} claimed with {unread} unread", claimed.len());
+        driver.deliver(&claimed).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! Retention: what may go, and what never.
+
+use std::time::Duration;
+
+use posthaste_core::admin::{Command, Filter};
+
+use crate::drive::{StoreBench, dead, in_lane, lane, retry, settled};
+use crate::law::{LawResult, Verdict};
+use crate::{ensure, ensure_eq};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn prune(delivered_age: Option<Duration>, dead_age: Option<Duration>) -> Command {
+    Command::Prune { delivered_age, dead_age, dry_run: false }
+}
+
+/// The ids of all events, the oldest first.
+async fn all(bench: &StoreBench) -> Result<Vec<String>, Verdict> {
+    Ok(bench.find(&Filter::default()).await?.into_iter().rev().map(|record| record.envelope.id).collect())
+}
+
+/// Two lanes, one behind the other, and events young and old: only what both have passed and is old goes.
+pub async fn prune_touches_only_what_every_lane_has_passed(bench: StoreBench) -> LawResult {
+    bench.publish(&["old-1", "old-2", "old-3"]).await?;
+    bench.pass(HOUR * 2);
+    bench.publish(&["young"]).await?;
+    let (ahead, behind) = (lane("ahead"), lane("behind"));
+    bench.drive(&ahead).await?.drain().await?;
+    let driver = bench.drive(&behind).await?;
+    let claimed = driver.claim(2).await?;
+    bench.apply(&Filter::default(), prune(Some(HOUR), None)).await?;
+    ensure_eq!(all(&bench).await?, ["old-1", "old-2", "old-3", "young"], "what stays before anything is settled");
+    driver.deliver(&claimed[..1]).await?;
+    let dry = Command::Prune { delivered_age: Some(HOUR), dead_age: None, dry_run: true };
+    let applied = bench.apply(&Filter::default(), dry).await?;
+    ensure_eq!((applied.matched, applied.changed), (1, 0), "what a dry prune counts");
+    let applied = bench.apply(&Filter::default(), prune(Some(HOUR), None)).await?;
+    ensure_eq!(applied.changed, 1, "events that went");
+    ensure_eq!(all(&bench).await?, ["old-2", "old-3", "young"], "what stays");
+    driver.deliver(&claimed[1..]).await?;
+    driver.drain().await?;
+    bench.apply(&Filter::default(), prune(Some(HOUR), None)).await?;
+    ensure_eq!(all(&bench).await?, ["young"], "what stays when both have passed all");
+    Ok(())
+}
+
+/// Parks one event in each way: none of them goes by age, and old dead ones only when asked for.
+pub async fn prune_leaves_what_is_parked_and_dead_unless_asked(bench: StoreBench) -> LawResult {
+    bench.publish(&["dead", "retrying", "delivered"]).await?;
+    let main = lane("main");
+    let driver = bench.drive(&main).await?;
+    let claimed = driver.claim_all().await?;
+    driver
+        .settle(vec![
+            settled(&claimed[0], dead()),
+            settled(&claimed[1], retry(HOUR * 100)),
+            settled(&claimed[2], posthaste_core::store::Outcome::Delivered),
+        ])
+        .await?;
+    bench.pass(HOUR * 2);
+    bench.apply(&Filter::default(), prune(Some(HOUR), None)).await?;
+    ensure_eq!(all(&bench).await?, ["dead", "retrying"], "what stays");
+    bench.apply(&Filter::default(), prune(Some(HOUR), Some(HOUR * 3))).await?;
+    ensure_eq!(all(&bench).await?, ["dead", "retrying"], "what stays while the dead are young");
+    bench.apply(&Filter::default(), prune(Some(HOUR), Some(HOUR))).await?;
+    ensure_eq!(all(&bench).await?, ["retrying"], "what stays when the dead may go");
+    let stats = bench.stats(&main.name).await?;
+    ensure_eq!((stats.accepted, stats.dead, stats.waiting), (3, 0, 1), "accepted, dead, waiting");
+    Ok(())
+}
+
+/// Prunes a log that nobody reads yet: everything stays, because a lane may begin at its beginning.
+pub async fn prune_without_lanes_keeps_everything(bench: StoreBench) -> LawResult {
+    bench.publish(&["a", "b"]).await?;
+    bench.pass(HOUR * 2);
+    let applied = bench.apply(&Filter::default(), prune(Some(HOUR), Some(HOUR))).await?;
+    ensure_eq!(applied.changed, 0, "events that went");
+    ensure_eq!(bench.drive(&lane("main")).await?.drain().await?, ["a", "b"], "what is claimed later");
+    Ok(())
+}
+
+/// Prunes everything and publishes again, also after the store was opened anew: numbers of pruned events do not come
+/// back, so nothing new is taken for something old.
+pub async fn what_is_published_after_a_prune_is_claimed(bench: StoreBench) -> LawResult {
+    let main = lane("main");
+    bench.publish(&["a", "b"]).await?;
+    bench.drive(&main).await?.drain().await?;
+    bench.pass(HOUR * 2);
+    bench.apply(&Filter::default(), prune(Some(HOUR), None)).await?;
+    ensure!(all(&bench).await?.is_empty(), "something stayed");
+    let stats = bench.stats(&main.name).await?;
+    ensure_eq!((stats.unread, stats.oldest_unread_at), (0, None), "unread and its oldest in an empty log");
+    let reopened = bench.again().await?;
+    reopened.publish(&["c"]).await?;
+    let driver = reopened.drive(&main).await?;
+    ensure_eq!(driver.drain().await?, ["c"], "what is claimed after the prune");
+    let mut seeking = in_lane(&main.name);
+    seeking.ids.clear();
+    let seek = Command::Seek { to: posthaste_core::admin::Seek::Beginning, dry_run: false };
+    reopened.apply(&seeking, seek).await?;
+    ensure_eq!(reopened.drive(&main).await?.drain().await?, ["c"], "what is claimed from the beginning");
+    Ok(())
+}
