@@ -10,6 +10,8 @@ use tokio::runtime::Handle;
 use super::{POSTGRES_DUPLICATE, POSTGRES_STILL_GOOD};
 use crate::{BoxFuture, Database, Dialect, Result, SqlError, Statement, Tx, Value};
 
+/// A connection on which the caller has begun a transaction. Without one, sqlx's two round trips per statement may reach
+/// different servers behind a pooler in transaction mode.
 impl Tx for PgConnection {
     fn dialect(&self) -> Dialect {
         Dialect::Postgres

@@ -70,17 +70,9 @@ async fn a_dropped_begin_leaves_no_open_transaction() {
         let (one, others) = (open(&url, 1), open(&url, 1));
         let table = postgres::table("deadpool_dropped");
         run(&others, table.create()).await;
-        database::a_dropped_begin_leaves_no_open_transaction(
-            &one,
-            &others,
-            &table,
-            async |pool, statement| {
-                let id = &statement.values[0];
-                let posthaste_sql::Value::Int(Some(id)) = id else { panic!("{id:?} is not a number") };
-                let insert = format!("INSERT INTO {} (id) VALUES ({id})", table.name);
-                Ok(pool.get().await.unwrap().execute_typed(&insert, &[]).await.unwrap())
-            },
-        )
+        database::a_dropped_begin_leaves_no_open_transaction(&one, &others, &table, async |pool, sql| {
+            run(pool, sql).await
+        })
         .await;
         run(&others, table.drop()).await;
     }

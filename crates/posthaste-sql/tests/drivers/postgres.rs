@@ -20,7 +20,9 @@ pub(crate) fn urls(test: &str) -> Vec<String> {
                 panic!("{test}: {variable} is not set")
             }
             // Not `eprintln!`, which a passing test swallows: a skip must be seen.
-            Err(_) => writeln!(std::io::stderr(), "skipped: {test}: {variable} is not set").unwrap(),
+            Err(_) => std::io::stderr()
+                .write_all(format!("skipped: {test}: {variable} is not set\n").as_bytes())
+                .unwrap(),
         }
     }
     urls

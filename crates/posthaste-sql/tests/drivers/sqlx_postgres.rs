@@ -1,6 +1,5 @@
 //! sqlx on Postgres.
 
-use posthaste_sql::Tx;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, PgPool};
 
@@ -53,12 +52,9 @@ async fn a_dropped_begin_leaves_no_open_transaction() {
         let (one, others) = (open(&url, 1).await, open(&url, 1).await);
         let table = postgres::table("sqlx_dropped");
         run(&others, table.create()).await;
-        database::a_dropped_begin_leaves_no_open_transaction(
-            &one,
-            &others,
-            &table,
-            async |pool, statement| Tx::execute(&mut *pool.acquire().await.unwrap(), statement).await,
-        )
+        database::a_dropped_begin_leaves_no_open_transaction(&one, &others, &table, async |pool, sql| {
+            run(pool, sql).await
+        })
         .await;
         run(&others, table.drop()).await;
     }

@@ -1,8 +1,8 @@
 //! sqlx on a SQLite file.
 
-use posthaste_sql::{Dialect, Tx};
-use sqlx::SqlitePool;
+use posthaste_sql::Dialect;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use sqlx::{AssertSqlSafe, SqlitePool};
 
 use crate::database;
 use crate::script::{SCRIPTS, Table, play};
@@ -14,8 +14,12 @@ async fn open(folder: &tempfile::TempDir, connections: u32) -> SqlitePool {
 
 async fn create(pool: &SqlitePool) -> Table {
     let table = Table { name: "plain".into(), dialect: Dialect::Sqlite };
-    sqlx::raw_sql(sqlx::AssertSqlSafe(table.create())).execute(pool).await.unwrap();
+    run(pool, table.create()).await;
     table
+}
+
+async fn run(pool: &SqlitePool, sql: String) {
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(pool).await.unwrap();
 }
 
 #[tokio::test]
@@ -45,8 +49,8 @@ async fn a_dropped_begin_leaves_no_open_transaction() {
     let folder = tempfile::tempdir().unwrap();
     let (one, others) = (open(&folder, 1).await, open(&folder, 1).await);
     let table = create(&one).await;
-    database::a_dropped_begin_leaves_no_open_transaction(&one, &others, &table, async |pool, statement| {
-        Tx::execute(&mut *pool.acquire().await.unwrap(), statement).await
+    database::a_dropped_begin_leaves_no_open_transaction(&one, &others, &table, async |pool, sql| {
+        run(pool, sql).await
     })
     .await;
 }
