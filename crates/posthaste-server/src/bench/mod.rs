@@ -1,1 +1,80 @@
-//! Measuring.
+//! Measuring: how fast this machine relays and publishes, against the raw limit in the same run.
+//!
+//! Every figure is the median of several rounds that alternate between the compared sides, so that what disturbs one
+//! disturbs the other. Nothing here is a test: there is no limit to pass.
+
+mod client;
+mod figures;
+mod publish;
+mod raw;
+mod relay;
+mod target;
+
+use clap::{Args, Subcommand};
+
+use crate::exit::Failure;
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Relay a backlog, against reading the same rows and doing nothing with them
+    Relay(RelayArgs),
+    /// Publish over HTTP from many clients, against handing the same events to the store in this process
+    Publish(PublishArgs),
+}
+
+/// How to measure relaying.
+#[derive(Debug, Args)]
+pub struct RelayArgs {
+    /// Where to keep the events; tables of its own are used and dropped again, a file that was not there is removed
+    #[arg(long, default_value = "sqlite://posthaste-bench.db", value_name = "URL")]
+    pub store: String,
+    /// Where to deliver
+    #[arg(long, default_value = "null:", value_name = "URL")]
+    pub to: String,
+    /// How many events to relay in a round
+    #[arg(long, default_value_t = 300_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub events: u64,
+    /// How many bytes each payload has
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    pub size: u64,
+    /// How many different keys the events have; 0: none
+    #[arg(long, default_value_t = 1_000)]
+    pub keys: u64,
+    /// How many rounds each side has
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub rounds: u32,
+    /// Events per second while latency is measured
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub rate: u32,
+}
+
+/// How to measure publishing.
+#[derive(Debug, Args)]
+pub struct PublishArgs {
+    /// How many clients publish at once, one event per request
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub clients: u32,
+    /// How many events to publish in a round
+    #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub events: u64,
+    /// How many bytes each payload has
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub size: u64,
+    /// How many rounds each side has
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub rounds: u32,
+}
+
+/// Measures, and prints a table for people or one JSON document.
+///
+/// # Errors
+/// What the store or the target said; a bench that cannot run measures nothing.
+pub async fn run(command: BenchCommand, json: bool) -> Result<(), Failure> {
+    let summary = match command {
+        BenchCommand::Relay(args) => relay::measure(&args).await?,
+        BenchCommand::Publish(args) => publish::measure(&args).await?,
+    };
+    summary.print(json);
+    Ok(())
+}
