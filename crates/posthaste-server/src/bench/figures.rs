@@ -60,7 +60,7 @@ impl Summary {
             return;
         }
         let mut table = comfy_table::Table::new();
-        table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+        table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
         table.set_header(["figure", "value"]);
         for (name, value) in document.as_object().into_iter().flatten().filter(|(name, _)| *name != "rounds")
         {
