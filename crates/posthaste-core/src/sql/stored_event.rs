@@ -85,7 +85,8 @@ mod tests {
 
     #[test]
     fn headers_survive_their_column_and_odd_values_become_text() {
-        let headers: Headers = [("a".to_owned(), "q\"\\é".to_owned()), ("b".to_owned(), String::new())].into();
+        let headers: Headers =
+            [("a".to_owned(), "q\"\\é".to_owned()), ("b".to_owned(), String::new())].into();
         assert_eq!(StoredEvent::headers(&StoredEvent::headers_column(&headers)), headers);
         assert_eq!(StoredEvent::headers_column(&Headers::new()), "{}");
         assert_eq!(StoredEvent::headers(r#"{"n":1,"o":{"x":null}}"#)["o"], r#"{"x":null}"#);

@@ -1,1 +1,1 @@
-SELECT state, reason, position FROM {prefix}lanes WHERE lane = ?1 AND shard = ?2 AND epoch = ?3 AND owner_run = ?4
+SELECT state, reason FROM {prefix}lanes WHERE lane = ?1 AND shard = ?2 AND epoch = ?3 AND owner_run = ?4

@@ -9,7 +9,8 @@ pub const SQLITE_COMPATIBLE_FROM: u32 = 1;
 
 const MIGRATIONS: [(u32, &str); 1] = [(1, include_str!("migrations/1.sql"))];
 
-const _: () = assert!(MIGRATIONS[MIGRATIONS.len() - 1].0 == SQLITE_SCHEMA, "the last migration makes the schema");
+const _: () =
+    assert!(MIGRATIONS[MIGRATIONS.len() - 1].0 == SQLITE_SCHEMA, "the last migration makes the schema");
 
 /// Every migration with the version it leads to, in order.
 pub fn sqlite_migrations(prefix: &TablePrefix) -> Vec<(u32, String)> {
@@ -70,8 +71,8 @@ statements! {
     log_last,
     /// The first event at or after a number, and when it was taken in.
     log_at_or_after,
-    /// The topics of a stretch of the log.
-    log_topics,
+    /// How many events a stretch of the log has.
+    log_count,
     /// A lane's row, as an acquisition and a claim see it.
     lane_get,
     /// Makes a lane.
@@ -106,8 +107,8 @@ statements! {
     key_held,
     /// Whether a key has an earlier dead event.
     key_dead,
-    /// Whether a lane has parked anything beyond a place.
-    parked_above,
+    /// Where a key's next dead event is.
+    key_dead_after,
     /// What a lane has parked beyond a place.
     parked_from,
     /// Parks an event of the log.
@@ -116,12 +117,12 @@ statements! {
     park_again,
     /// Removes a parked event that was delivered.
     unpark,
-    /// Gives back what a relay that is gone had in flight.
-    unpark_leased,
     /// Makes a key's next event due if nothing holds the key.
     promote,
     /// The same for every key of a lane.
     promote_all,
+    /// Makes everything due that waits behind a key.
+    promote_unordered,
     /// Walks the log towards its beginning.
     scan_log_down,
     /// Walks the log towards its end.
@@ -132,6 +133,8 @@ statements! {
     scan_parked_up,
     /// Walks what any lane has parked towards the log's beginning.
     scan_parked_any_down,
+    /// Walks what any lane has parked towards the log's end.
+    scan_parked_any_up,
     /// One event as the walks see it.
     scan_one,
     /// How the lanes that parked an event see it.
@@ -148,8 +151,8 @@ statements! {
     lane_parked_delete,
     /// What has been dead or discarded for long.
     prune_over,
-    /// How much that is.
-    prune_over_count,
+    /// How many events of a stretch retention would remove.
+    prune_count,
     /// Removes a parked event's row, whatever its state.
     parked_delete,
     /// Removes an event that nobody needs.

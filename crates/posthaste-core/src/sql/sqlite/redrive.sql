@@ -1,2 +1,3 @@
-UPDATE {prefix}parked SET state = 'retrying', available_at = ?3, dead_at = NULL, replay = 1
+-- A fresh budget, outside the key's order. What failed and why stays to be seen.
+UPDATE {prefix}parked SET state = 'retrying', available_at = ?3, dead_at = NULL, attempts = 0, replay = 1
 WHERE lane = ?1 AND seq = ?2 AND state = 'dead'

@@ -51,7 +51,8 @@ CREATE TABLE {prefix}lanes (
     PRIMARY KEY (lane, shard)
 ) STRICT, WITHOUT ROWID;
 
--- available_at is set exactly while the row waits for a time; a row behind its key's head waits for that head instead.
+-- available_at is set exactly while the row can be handed out at a time: a row behind its key's head waits for that head
+-- instead. A leased row has the time at which it was parked; whoever leased it knows so, and everybody else may have it.
 CREATE TABLE {prefix}parked (
     lane            TEXT    NOT NULL,
     seq             INTEGER NOT NULL,
@@ -67,7 +68,7 @@ CREATE TABLE {prefix}parked (
     dead_at         INTEGER,
     replay          INTEGER NOT NULL DEFAULT 0 CHECK (replay IN (0, 1)),
     PRIMARY KEY (lane, seq),
-    CHECK ((available_at IS NOT NULL) = (state IN ('retrying', 'scheduled'))),
+    CHECK ((available_at IS NOT NULL) = (state IN ('retrying', 'scheduled', 'leased'))),
     CHECK ((dead_at IS NOT NULL) = (state IN ('dead', 'discarded')))
 ) STRICT, WITHOUT ROWID;
 
@@ -78,7 +79,6 @@ CREATE INDEX {prefix}parked_key ON {prefix}parked (lane, shard, key, seq)
 -- What holds a key in a lane that blocks on dead events; apart, so that a key with many dead events stays cheap elsewhere.
 CREATE INDEX {prefix}parked_dead_key ON {prefix}parked (lane, shard, key, seq)
     WHERE key IS NOT NULL AND replay = 0 AND state = 'dead';
-CREATE INDEX {prefix}parked_leased ON {prefix}parked (lane, shard, seq) WHERE state = 'leased';
 CREATE INDEX {prefix}parked_over ON {prefix}parked (lane, dead_at) WHERE dead_at IS NOT NULL;
 CREATE INDEX {prefix}parked_seq ON {prefix}parked (seq);
 

@@ -1,1 +1,0 @@
-SELECT EXISTS (SELECT 1 FROM {prefix}parked WHERE lane = ?1 AND seq > ?2)

@@ -1,3 +1,0 @@
-SELECT count(*) FROM {prefix}parked p
-WHERE p.lane = ?1 AND p.dead_at IS NOT NULL AND p.dead_at < ?2
-  AND p.seq <= (SELECT position FROM {prefix}lanes l WHERE l.lane = ?1 AND l.shard = p.shard)

@@ -1,0 +1,55 @@
+//! What a store can be told when it is opened.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthaste_core::limits::PAYLOAD_BYTES_MAX;
+use posthaste_core::prefix::TablePrefix;
+use posthaste_core::signal::Signal;
+use posthaste_core::time::{Clock, SystemClock};
+
+/// How a store is opened; begin with [`StoreOptions::default`] and change what is wanted.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct StoreOptions {
+    /// What the names of the tables begin with.
+    pub prefix: TablePrefix,
+    /// Tells the time for leases and due dates of an embedded store.
+    pub clock: Arc<dyn Clock>,
+    /// Rings after every commit; share it with an outbox that publishes in this process.
+    pub signal: Signal,
+    /// Whether a file that does not exist is made. `?mode=` in the URL has the last word.
+    pub create: bool,
+    /// What a commit of an embedded store waits for.
+    pub synchronous: Synchronous,
+    /// The largest payload that [`publish`](posthaste_core::publisher::Publisher::publish) takes.
+    pub payload_bytes_max: usize,
+    /// How long to wait for another process that holds the file's write lock.
+    pub busy_timeout: Duration,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            prefix: TablePrefix::default(),
+            clock: Arc::new(SystemClock),
+            signal: Signal::new(),
+            create: true,
+            synchronous: Synchronous::default(),
+            payload_bytes_max: PAYLOAD_BYTES_MAX,
+            busy_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// What a commit of an embedded store waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Synchronous {
+    /// The disk: what was answered survives a loss of power.
+    #[default]
+    Full,
+    /// The operating system: what was answered survives the end of the process; a loss of power may take back the last
+    /// moments, but never breaks the file.
+    Normal,
+}

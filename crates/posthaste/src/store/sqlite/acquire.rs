@@ -1,0 +1,130 @@
+//! Taking a lane.
+
+use posthaste_core::admin::LaneState;
+use posthaste_core::lane::{LaneSpec, OnDead, Order, Start};
+use posthaste_core::sql::SqliteSql;
+use posthaste_core::store::Owner;
+use posthaste_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension};
+use serde_json::json;
+
+use super::cursor::SHARD;
+use super::log;
+use super::rows::lane_state;
+
+/// A lane that was taken.
+pub(super) struct Taken {
+    pub(super) epoch: i64,
+    pub(super) position: i64,
+    pub(super) stumbles: u32,
+}
+
+struct LaneRow {
+    owner_run: Option<String>,
+    lease_until: i64,
+    epoch: i64,
+    position: i64,
+    stumbles: u32,
+    state: LaneState,
+    waiting: i64,
+}
+
+/// Takes the lane if it is free; makes its row if there is none.
+pub(super) fn acquire(
+    connection: &Connection,
+    sql: &SqliteSql,
+    spec: &LaneSpec,
+    owner: &Owner,
+    now: Timestamp,
+) -> rusqlite::Result<Option<Taken>> {
+    let row = match lane_row(connection, sql, spec)? {
+        Some(row) => row,
+        None => make(connection, sql, spec, now)?,
+    };
+    if !is_free(&row, spec, owner, now) {
+        return Ok(None);
+    }
+    connection.prepare_cached(&sql.lane_take)?.execute((
+        spec.name.as_str(),
+        SHARD,
+        &owner.name,
+        &owner.run,
+        now.after(spec.lease).as_micros(),
+        spec_column(spec),
+        now.as_micros(),
+    ))?;
+    if row.waiting > 0 {
+        promote(connection, sql, spec, now)?;
+    }
+    Ok(Some(Taken { epoch: row.epoch + 1, position: row.position, stumbles: row.stumbles + 1 }))
+}
+
+fn lane_row(connection: &Connection, sql: &SqliteSql, spec: &LaneSpec) -> rusqlite::Result<Option<LaneRow>> {
+    let mut statement = connection.prepare_cached(&sql.lane_get)?;
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok(LaneRow {
+            owner_run: row.get(0)?,
+            lease_until: row.get(1)?,
+            epoch: row.get(2)?,
+            position: row.get(3)?,
+            stumbles: row.get(4)?,
+            state: lane_state(&row.get::<_, String>(5)?),
+            waiting: row.get(6)?,
+        })
+    };
+    statement.query_row((spec.name.as_str(), SHARD), read).optional()
+}
+
+fn make(
+    connection: &Connection,
+    sql: &SqliteSql,
+    spec: &LaneSpec,
+    now: Timestamp,
+) -> rusqlite::Result<LaneRow> {
+    let position = match spec.start {
+        Start::Now => log::last(connection, sql)?,
+        Start::At(time) => log::before(connection, sql, time)?,
+        _ => log::before_first(connection, sql)?,
+    };
+    let epoch: i64 = connection.query_row(&sql.epoch_floor_get, [], |row| row.get(0))?;
+    let values = (spec.name.as_str(), SHARD, epoch, position, spec_column(spec), now.as_micros());
+    connection.prepare_cached(&sql.lane_insert)?.execute(values)?;
+    let state = LaneState::Active;
+    Ok(LaneRow { owner_run: None, lease_until: 0, epoch, position, stumbles: 0, state, waiting: 0 })
+}
+
+fn is_free(row: &LaneRow, spec: &LaneSpec, owner: &Owner, now: Timestamp) -> bool {
+    if matches!(row.state, LaneState::Paused | LaneState::Retired | LaneState::Error) {
+        return false;
+    }
+    let Some(run) = &row.owner_run else { return true };
+    let ended = row.lease_until <= now.as_micros();
+    // No lease was ever that long: the clock went back, and nobody would take over for as long as it did.
+    let absurd = row.lease_until > now.after(spec.lease * 2).as_micros();
+    ended || absurd || *run == owner.run
+}
+
+/// Nobody waits behind nobody: whatever happened to the rows or to the lane's order, from here on it is right again.
+fn promote(
+    connection: &Connection,
+    sql: &SqliteSql,
+    spec: &LaneSpec,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    let (lane, now) = (spec.name.as_str(), now.as_micros());
+    if spec.order == Order::PerKey {
+        let blocks = spec.on_dead == OnDead::Block;
+        connection.prepare_cached(&sql.promote_all)?.execute((lane, SHARD, now, blocks))?;
+    } else {
+        connection.prepare_cached(&sql.promote_unordered)?.execute((lane, SHARD, now))?;
+    }
+    Ok(())
+}
+
+/// What operators and commands see of the lane's settings.
+fn spec_column(spec: &LaneSpec) -> String {
+    let topics: Vec<&str> = spec.topics.iter().map(|pattern| pattern.as_str()).collect();
+    let order = if spec.order == Order::PerKey { "key" } else { "none" };
+    let on_dead = if spec.on_dead == OnDead::Block { "block" } else { "go on" };
+    json!({ "topics": topics, "order": order, "on_dead": on_dead }).to_string()
+}

@@ -1,0 +1,248 @@
+//! Carrying out commands: each in steps that share commits with everybody else, with one record at the last.
+
+use std::sync::Arc;
+
+use posthaste_core::admin::{Actor, Applied, Command, Filter, LaneState, Seek};
+use posthaste_core::lane::LaneName;
+use posthaste_core::sql::SqliteSql;
+use posthaste_core::time::Timestamp;
+use posthaste_core::{Error, Result};
+use rusqlite::{Connection, OptionalExtension};
+
+use super::audit::Note;
+use super::change::{self, Change, Step};
+use super::lanes::{self, KnownLane};
+use super::prune::{self, Before};
+use super::scan::Stretch;
+use crate::store::sqlite::cursor::SHARD;
+use crate::store::sqlite::{SqliteStore, log};
+
+impl SqliteStore {
+    pub(super) async fn command(&self, filter: &Filter, command: Command, by: &Actor) -> Result<Applied> {
+        let note = Note::new(filter, &command, by);
+        match command {
+            Command::Redrive { dry_run } => self.change(filter, Change::Redrive, dry_run, note).await,
+            Command::Replay { dry_run } => self.change(filter, Change::Replay, dry_run, note).await,
+            Command::Discard { reason, dry_run } => {
+                self.change(filter, Change::Discard { reason }, dry_run, note).await
+            }
+            Command::Erase { dry_run } => self.change(filter, Change::Erase, dry_run, note).await,
+            Command::Pause => self.set_state(filter, LaneState::Paused, note).await,
+            Command::Resume => self.set_state(filter, LaneState::Active, note).await,
+            Command::Seek { to, dry_run } => self.seek(filter, to, dry_run, note).await,
+            Command::Remove { dry_run } => self.remove(filter, dry_run, note).await,
+            Command::Prune { delivered_age, dead_age, dry_run } => {
+                check_prune(filter)?;
+                let now = self.clock.now();
+                let before = Before {
+                    created: delivered_age.map(|age| now.before(age)),
+                    dead: dead_age.map(|age| now.before(age)),
+                };
+                self.prune(before, dry_run, note).await
+            }
+            other => Err(Error::rejected(format!("this store does not know the command {:?}", other.name()))),
+        }
+    }
+
+    /// The filter's lane, which must be named and exist.
+    async fn lane_of(&self, filter: &Filter) -> Result<KnownLane> {
+        let name = filter
+            .lane
+            .clone()
+            .ok_or_else(|| Error::rejected("this needs a lane; name the one that is meant"))?;
+        let known = self.read(lanes::known).await?;
+        known.into_iter().find(|lane| lane.name == name).ok_or_else(|| no_such_lane(&name))
+    }
+
+    async fn change(&self, filter: &Filter, change: Change, dry_run: bool, note: Note) -> Result<Applied> {
+        if !matches!(change, Change::Erase) || filter.lane.is_some() {
+            self.lane_of(filter).await?;
+        }
+        let filter = Arc::new(filter.clone());
+        let whole = {
+            let filter = Arc::clone(&filter);
+            self.read(move |connection, sql| Stretch::of(connection, sql, &filter)).await?
+        };
+        self.in_steps(dry_run, whole.first, note, move |connection, sql, first, now| {
+            change::step(connection, sql, &filter, &change, Stretch { first, ..whole }, now)
+        })
+        .await
+    }
+
+    /// Runs a step again and again until it says that there is no next; the last one writes the record.
+    async fn in_steps<F>(&self, dry_run: bool, first: i64, note: Note, step: F) -> Result<Applied>
+    where
+        F: Fn(&Connection, &SqliteSql, i64, Option<Timestamp>) -> rusqlite::Result<Step>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let (step, note) = (Arc::new(step), Arc::new(note));
+        let (mut applied, mut from) = (Applied::default(), Some(first));
+        while let Some(first) = from {
+            let (step, note, so_far) = (Arc::clone(&step), Arc::clone(&note), applied);
+            let taken = if dry_run {
+                self.read(move |connection, sql| step(connection, sql, first, None)).await?
+            } else {
+                let work = move |connection: &Connection, sql: &SqliteSql, now| {
+                    let taken = step(connection, sql, first, Some(now))?;
+                    if taken.next.is_none() {
+                        note.write(connection, sql, sum(so_far, taken), now)?;
+                    }
+                    Ok(taken)
+                };
+                self.write(work).await?
+            };
+            applied = sum(applied, taken);
+            from = taken.next;
+        }
+        Ok(applied)
+    }
+
+    async fn set_state(&self, filter: &Filter, state: LaneState, note: Note) -> Result<Applied> {
+        let names: Vec<LaneName> = match &filter.lane {
+            Some(_) => vec![self.lane_of(filter).await?.name],
+            None => self.read(lanes::known).await?.into_iter().map(|lane| lane.name).collect(),
+        };
+        self.write(move |connection, sql, now| {
+            let mut statement = connection.prepare_cached(&sql.lane_state)?;
+            let mut changed = 0;
+            for name in &names {
+                changed += statement.execute((name.as_str(), SHARD, state.name(), now.as_micros()))? as u64;
+            }
+            let applied = Applied::new(changed, changed);
+            note.write(connection, sql, applied, now)?;
+            Ok(applied)
+        })
+        .await
+    }
+
+    async fn seek(&self, filter: &Filter, to: Seek, dry_run: bool, note: Note) -> Result<Applied> {
+        let lane = self.lane_of(filter).await?;
+        let position = lane.position;
+        let count = move |connection: &Connection, sql: &SqliteSql| {
+            let place = place_of(connection, sql, to)?;
+            let between = (position.min(place), position.max(place));
+            connection.prepare_cached(&sql.log_count)?.query_row(between, |row| row.get::<_, i64>(0))
+        };
+        let matched = self.read(count).await?.unsigned_abs();
+        if dry_run {
+            return Ok(Applied::new(matched, 0));
+        }
+        self.write(move |connection, sql, now| {
+            let place = place_of(connection, sql, to)?;
+            let values = (lane.name.as_str(), SHARD, place, now.as_micros());
+            connection.prepare_cached(&sql.lane_seek)?.execute(values)?;
+            let applied = Applied::new(matched, matched);
+            note.write(connection, sql, applied, now)?;
+            Ok(applied)
+        })
+        .await
+    }
+
+    async fn remove(&self, filter: &Filter, dry_run: bool, note: Note) -> Result<Applied> {
+        let name = self.lane_of(filter).await?.name;
+        if dry_run {
+            let count = move |connection: &Connection, sql: &SqliteSql| {
+                connection.query_row(&sql.lane_parked_count, [name.as_str()], |row| row.get::<_, i64>(0))
+            };
+            return Ok(Applied::new(self.read(count).await?.unsigned_abs(), 0));
+        }
+        let lane = name.clone();
+        self.write(move |connection, sql, now| {
+            let values = (lane.as_str(), SHARD, now.as_micros());
+            connection.prepare_cached(&sql.lane_removing)?.execute(values)
+        })
+        .await?;
+        self.in_steps(false, 0, note, move |connection, sql, _, _| remove_step(connection, sql, &name)).await
+    }
+
+    async fn prune(&self, before: Before, dry_run: bool, note: Note) -> Result<Applied> {
+        if dry_run {
+            let count = move |connection: &Connection, sql: &SqliteSql, after, _| {
+                prune::count_step(connection, sql, after, before)
+            };
+            return self.in_steps(true, 0, note, count).await;
+        }
+        self.in_steps(false, PRUNE_OVER, note, move |connection, sql, at, now| {
+            prune_step(connection, sql, before, at, now.unwrap_or_default())
+        })
+        .await
+    }
+}
+
+/// Where a prune is while it still removes what is dead or discarded.
+const PRUNE_OVER: i64 = -1;
+
+/// First what is dead or discarded, as its events may then be among the old ones.
+fn prune_step(
+    connection: &Connection,
+    sql: &SqliteSql,
+    before: Before,
+    at: i64,
+    now: Timestamp,
+) -> rusqlite::Result<Step> {
+    if at == PRUNE_OVER {
+        let step = match before.dead {
+            Some(dead) => prune::over_step(connection, sql, dead, now)?,
+            None => Step { matched: 0, changed: 0, next: None },
+        };
+        let next = if step.next.is_some() { Some(PRUNE_OVER) } else { before.created.map(|_| 0) };
+        return Ok(Step { next, ..step });
+    }
+    match before.created {
+        Some(created) => prune::events_step(connection, sql, at, created),
+        None => Ok(Step { matched: 0, changed: 0, next: None }),
+    }
+}
+
+/// Removes a part of what the lane has parked, and with the last part the lane.
+fn remove_step(connection: &Connection, sql: &SqliteSql, lane: &LaneName) -> rusqlite::Result<Step> {
+    let limit = prune::STEP_ROWS_MAX;
+    let values = (lane.as_str(), limit as i64);
+    let rows = connection.prepare_cached(&sql.lane_parked_delete)?.execute(values)?;
+    let count = rows as u64;
+    if rows == limit {
+        return Ok(Step { matched: count, changed: count, next: Some(0) });
+    }
+    let mut delete = connection.prepare_cached(&sql.lane_delete)?;
+    let epoch: Option<i64> = delete.query_row((lane.as_str(), SHARD), |row| row.get(0)).optional()?;
+    if let Some(epoch) = epoch {
+        connection.prepare_cached(&sql.epoch_floor_raise)?.execute([epoch])?;
+    }
+    Ok(Step { matched: count, changed: count, next: None })
+}
+
+fn place_of(connection: &Connection, sql: &SqliteSql, to: Seek) -> rusqlite::Result<i64> {
+    match to {
+        Seek::Beginning => log::before_first(connection, sql),
+        Seek::Time(time) => log::before(connection, sql, time),
+        _ => log::last(connection, sql),
+    }
+}
+
+fn sum(so_far: Applied, step: Step) -> Applied {
+    Applied::new(so_far.matched + step.matched, so_far.changed + step.changed)
+}
+
+fn no_such_lane(name: &LaneName) -> Error {
+    Error::not_found(format!("there is no lane {name}; `posthaste lane list` shows those that are"))
+}
+
+/// Retention is about all lanes and all events.
+fn check_prune(filter: &Filter) -> Result<()> {
+    let Filter { lane, state, ids, event_type, topic, key, since, until, code, .. } = filter;
+    let is_empty = lane.is_none()
+        && state.is_none()
+        && ids.is_empty()
+        && event_type.is_none()
+        && topic.is_none()
+        && key.is_none()
+        && since.is_none()
+        && until.is_none()
+        && code.is_none();
+    if is_empty {
+        return Ok(());
+    }
+    Err(Error::rejected("a prune takes no filter: it removes what every lane has passed"))
+}

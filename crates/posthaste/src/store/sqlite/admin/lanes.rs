@@ -1,0 +1,86 @@
+//! The lanes and their totals.
+
+use posthaste_core::admin::LaneStats;
+use posthaste_core::lane::LaneName;
+use posthaste_core::pattern::Pattern;
+use posthaste_core::sql::SqliteSql;
+use posthaste_core::time::Timestamp;
+use rusqlite::Connection;
+
+use crate::store::sqlite::{log, rows};
+
+/// A lane as commands and filters need it.
+#[derive(Clone, Debug)]
+pub(super) struct KnownLane {
+    pub(super) name: LaneName,
+    pub(super) position: i64,
+    pub(super) is_ordered: bool,
+    pub(super) blocks_on_dead: bool,
+    topics: Vec<Pattern>,
+}
+
+impl KnownLane {
+    fn read(name: LaneName, position: i64, spec: &str) -> Self {
+        let spec: serde_json::Value = serde_json::from_str(spec).unwrap_or_default();
+        let is = |field: &str, word: &str| spec.get(field).and_then(|value| value.as_str()) == Some(word);
+        let topics = spec.get("topics").and_then(|topics| topics.as_array()).cloned().unwrap_or_default();
+        Self {
+            name,
+            position,
+            is_ordered: is("order", "key"),
+            blocks_on_dead: is("on_dead", "block"),
+            topics: topics.iter().filter_map(|topic| topic.as_str()?.parse().ok()).collect(),
+        }
+    }
+
+    pub(super) fn wants(&self, topic: &str) -> bool {
+        self.topics.iter().any(|pattern| pattern.matches(topic))
+    }
+}
+
+/// Every lane, as commands and filters need it.
+pub(super) fn known(connection: &Connection, sql: &SqliteSql) -> rusqlite::Result<Vec<KnownLane>> {
+    let mut lanes = Vec::new();
+    let mut statement = connection.prepare_cached(&sql.lanes_all)?;
+    let mut all = statement.query([])?;
+    while let Some(row) = all.next()? {
+        // A name that no lane can have was not written by us.
+        if let Ok(name) = rows::text(row, 0)?.parse() {
+            lanes.push(KnownLane::read(name, row.get(6)?, &rows::text(row, 13)?));
+        }
+    }
+    Ok(lanes)
+}
+
+/// Every lane with its totals. Costs a few steps in an index per lane, however long the log is.
+pub(super) fn stats(
+    connection: &Connection,
+    sql: &SqliteSql,
+    now: Timestamp,
+) -> rusqlite::Result<Vec<LaneStats>> {
+    let last = log::last(connection, sql)?;
+    let mut lanes = Vec::new();
+    let mut statement = connection.prepare_cached(&sql.lanes_all)?;
+    let mut all = statement.query([])?;
+    while let Some(row) = all.next()? {
+        let Ok(name) = rows::text(row, 0)?.parse() else { continue };
+        let count = |column: usize| row.get::<_, i64>(column).map(|count| count.max(0).unsigned_abs());
+        let mut stats = LaneStats::new(name);
+        stats.state = rows::lane_state(&rows::text(row, 1)?);
+        stats.reason = rows::maybe_text(row, 2)?;
+        stats.owner =
+            rows::maybe_text(row, 3)?.filter(|_| row.get(4).is_ok_and(|until: i64| until > now.as_micros()));
+        stats.epoch = row.get(5)?;
+        stats.position = row.get(6)?;
+        stats.unread = (last - stats.position).max(0).unsigned_abs();
+        stats.accepted = count(7)?;
+        stats.delivered = count(8)?;
+        stats.waiting = count(9)?;
+        stats.dead = count(10)?;
+        stats.discarded = count(11)?;
+        stats.replayed = count(12)?;
+        stats.oldest_unread_at = rows::maybe_time(row, 14)?;
+        lanes.push(stats);
+    }
+    Ok(lanes)
+}

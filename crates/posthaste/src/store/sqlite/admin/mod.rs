@@ -1,0 +1,44 @@
+//! The operator's side: [looking](find), and [commands](apply), each in small steps and with a record of who gave it.
+
+mod apply;
+mod audit;
+mod change;
+mod find;
+mod lanes;
+mod prune;
+mod question;
+mod scan;
+
+use posthaste_core::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Page};
+use posthaste_core::{BoxFuture, Result};
+
+use super::SqliteStore;
+
+impl Admin for SqliteStore {
+    fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
+        let clock = std::sync::Arc::clone(&self.clock);
+        Box::pin(self.read(move |connection, sql| lanes::stats(connection, sql, clock.now())))
+    }
+
+    fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>> {
+        Box::pin(async move {
+            let below = find::below(&page)?;
+            let filter = filter.clone();
+            self.read(move |connection, sql| find::find(connection, sql, &filter, &page, below)).await
+        })
+    }
+
+    fn apply<'a>(
+        &'a self,
+        filter: &'a Filter,
+        command: Command,
+        by: &'a Actor,
+    ) -> BoxFuture<'a, Result<Applied>> {
+        Box::pin(async move {
+            let applied = self.command(filter, command, by).await?;
+            // What was redriven, replayed or resumed is work.
+            self.signal.ring();
+            Ok(applied)
+        })
+    }
+}

@@ -1,0 +1,76 @@
+//! What SQLite says, in our words: who must act, which file, and what to do.
+
+use std::path::Path;
+
+use posthaste_core::{Error, ErrorKind};
+use rusqlite::ErrorCode;
+
+/// Translates an error of SQLite about this file.
+pub(super) fn explain(error: rusqlite::Error, path: &Path) -> Error {
+    let (kind, message) = meaning(&error, path);
+    Error::new(kind, message).because(error)
+}
+
+fn meaning(error: &rusqlite::Error, path: &Path) -> (ErrorKind, String) {
+    let file = path.display();
+    let Some(code) = error.sqlite_error_code() else {
+        return (ErrorKind::Corrupt, format!("{file} holds something that cannot be read"));
+    };
+    match code {
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => (
+            ErrorKind::Unavailable,
+            format!("{file} is locked by another process for too long; end its long write transaction"),
+        ),
+        ErrorCode::DiskFull => (
+            ErrorKind::Unavailable,
+            format!("the disk of {file} is full; free some space, nothing was stored"),
+        ),
+        ErrorCode::SystemIoFailure => {
+            (ErrorKind::Unavailable, format!("{file} cannot be read or written; look at its disk"))
+        }
+        ErrorCode::OutOfMemory | ErrorCode::OperationInterrupted | ErrorCode::FileLockingProtocolFailed => {
+            (ErrorKind::Unavailable, format!("{file} cannot be used at the moment"))
+        }
+        ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::AuthorizationForStatementDenied => (
+            ErrorKind::Config,
+            format!(
+                "{file} is read-only; give this user the right to write it and its folder, or open it with ?mode=ro"
+            ),
+        ),
+        ErrorCode::CannotOpen => (
+            ErrorKind::Config,
+            format!("{file} cannot be opened; its folder must exist, and this user must be able to write it"),
+        ),
+        ErrorCode::NotADatabase => {
+            (ErrorKind::Config, format!("{file} is not a SQLite database; name another file"))
+        }
+        ErrorCode::DatabaseCorrupt => {
+            (ErrorKind::Corrupt, format!("{file} is damaged; restore it from a backup"))
+        }
+        ErrorCode::TooBig => (ErrorKind::TooLarge, "a value is larger than SQLite takes".to_owned()),
+        ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch => {
+            (ErrorKind::Rejected, format!("{file} refuses a value"))
+        }
+        _ => (
+            ErrorKind::Config,
+            format!("the tables in {file} are missing or not as expected; run `posthaste migrate up`"),
+        ),
+    }
+}
+
+/// The same failure for everybody who shared a commit.
+#[derive(Clone, Debug)]
+pub(super) struct Shared {
+    kind: ErrorKind,
+    message: String,
+}
+
+impl Shared {
+    pub(super) fn new(error: &Error) -> Self {
+        Self { kind: error.kind(), message: error.to_string() }
+    }
+
+    pub(super) fn to_error(&self) -> Error {
+        Error::new(self.kind, self.message.clone())
+    }
+}

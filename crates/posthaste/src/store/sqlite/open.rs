@@ -1,0 +1,122 @@
+//! Opening connections to the file, each set up for its task.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use posthaste_core::{Error, ErrorKind, Result};
+use rusqlite::{Connection, OpenFlags};
+
+use super::address::{Address, Mode};
+use super::error::explain;
+use crate::store::Synchronous;
+
+/// For a new file; one that exists keeps what it has. Rows of 1 KiB were read and written alike with 4 and 8 KiB pages.
+const PAGE_BYTES: u32 = 4096;
+/// A checkpoint after so many pages: with fewer the same pages are written to the file again and again.
+const CHECKPOINT_PAGES: u32 = 4000;
+/// The log of changes is cut back to this after it was larger once.
+const JOURNAL_BYTES_MAX: u32 = 64 * 1024 * 1024;
+/// How many statements stay prepared; more than there are.
+const STATEMENTS_MAX: usize = 96;
+
+const WRITER_CACHE_KIB: u32 = 8 * 1024;
+const READER_CACHE_KIB: u32 = 4 * 1024;
+
+/// Makes the file, if it may be made and is not there, so that only its owner can read it.
+pub(super) fn make_file(address: &Address) -> Result<()> {
+    if address.mode != Mode::ReadWriteCreate {
+        return Ok(());
+    }
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(&address.path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(cannot_make(&address.path, error)),
+    }
+}
+
+fn cannot_make(path: &Path, error: std::io::Error) -> Error {
+    use std::io::ErrorKind as Io;
+    let file = path.display();
+    let (kind, message) = match error.kind() {
+        Io::NotFound => {
+            (ErrorKind::Config, format!("{file} cannot be made: its folder does not exist; make it first"))
+        }
+        Io::PermissionDenied => {
+            (ErrorKind::Config, format!("{file} cannot be made: this user may not write its folder"))
+        }
+        Io::ReadOnlyFilesystem => {
+            (ErrorKind::Config, format!("{file} cannot be made: its disk is mounted read-only"))
+        }
+        Io::StorageFull => {
+            (ErrorKind::Unavailable, format!("{file} cannot be made: its disk is full; free some space"))
+        }
+        _ => (ErrorKind::Config, format!("{file} cannot be made")),
+    };
+    Error::new(kind, message).because(error)
+}
+
+/// The connection that writes.
+pub(super) fn writer(address: &Address, synchronous: Synchronous, busy: Duration) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection =
+        Connection::open_with_flags(&address.path, flags).map_err(|error| explain(error, &address.path))?;
+    let level = match synchronous {
+        Synchronous::Full => "FULL",
+        Synchronous::Normal => "NORMAL",
+    };
+    let set_up = || {
+        connection.busy_timeout(busy)?;
+        connection.pragma_update(None, "page_size", PAGE_BYTES)?;
+        write_ahead(&connection, busy)?;
+        connection.pragma_update(None, "synchronous", level)?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        connection.pragma_update(None, "journal_size_limit", JOURNAL_BYTES_MAX)?;
+        cache(&connection, WRITER_CACHE_KIB)
+    };
+    set_up().map_err(|error| explain(error, &address.path))?;
+    Ok(connection)
+}
+
+/// A connection that reads.
+pub(super) fn reader(address: &Address, busy: Duration) -> Result<Connection> {
+    let flags = match address.mode {
+        Mode::ReadOnly => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        Mode::ReadWrite | Mode::ReadWriteCreate => OpenFlags::SQLITE_OPEN_READ_WRITE,
+    } | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection =
+        Connection::open_with_flags(&address.path, flags).map_err(|error| explain(error, &address.path))?;
+    let set_up = || {
+        connection.busy_timeout(busy)?;
+        connection.pragma_update(None, "query_only", true)?;
+        cache(&connection, READER_CACHE_KIB)
+    };
+    set_up().map_err(|error| explain(error, &address.path))?;
+    Ok(connection)
+}
+
+fn cache(connection: &Connection, kib: u32) -> rusqlite::Result<()> {
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    // Negative: KiB, whatever the page size.
+    connection.pragma_update(None, "cache_size", -i64::from(kib))
+}
+
+/// Changes the file to write-ahead logging. While another process does the same, SQLite answers "busy" at once, without
+/// the patience that was set; so we bring our own.
+fn write_ahead(connection: &Connection, busy: Duration) -> rusqlite::Result<()> {
+    let deadline = Instant::now() + busy;
+    loop {
+        let mode = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
+        let is_busy = |error: &rusqlite::Error| {
+            error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) && Instant::now() < deadline
+        };
+        match mode {
+            Err(error) if is_busy(&error) => std::thread::sleep(Duration::from_millis(5)),
+            // A file system without shared memory keeps its old journal: slower, and as safe.
+            other => return other.map(drop),
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! Recording what became of what was handed out, and moving the place.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthaste_core::admin::LaneState;
+use posthaste_core::redact;
+use posthaste_core::sql::SqliteSql;
+use posthaste_core::store::{Outcome, Settled, Standing, Then, Ticket};
+use posthaste_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::cursor::{Cursor, Reading, SHARD, ToPark, Why};
+use super::rows::{self, lane_state};
+use super::totals::Totals;
+
+/// What a relay hands in.
+pub(super) struct Request {
+    pub(super) outcomes: Vec<Settled>,
+    pub(super) then: Then,
+    pub(super) lease: Duration,
+}
+
+/// What the cursor is told after the commit.
+pub(super) struct Done {
+    pub(super) standing: Standing,
+    /// Parked events that claims may find again.
+    no_longer_out: HashSet<i64>,
+    /// Keys that stand in the file as behind now.
+    keys_parked: Vec<String>,
+}
+
+impl Done {
+    /// Tells the cursor; `None`: it was not committed.
+    pub(super) fn tell(done: Option<&Self>, cursor: &Cursor) {
+        let mut reading = cursor.lock();
+        let Some(done) = done else {
+            reading.is_broken = true;
+            return;
+        };
+        if !done.no_longer_out.is_empty() {
+            let out = Arc::make_mut(&mut reading.out);
+            out.retain(|seq| !done.no_longer_out.contains(seq));
+        }
+        if !done.keys_parked.is_empty() {
+            let keys = Arc::make_mut(&mut reading.keys_behind);
+            for key in &done.keys_parked {
+                match keys.get_mut(key) {
+                    Some(count) if *count > 1 => *count -= 1,
+                    _ => drop(keys.remove(key)),
+                }
+            }
+        }
+    }
+}
+
+/// Records the outcomes; nothing if somebody else has the lane.
+pub(super) fn settle(
+    connection: &Connection,
+    sql: &SqliteSql,
+    cursor: &Cursor,
+    request: Request,
+    now: Timestamp,
+) -> rusqlite::Result<Done> {
+    let mut reading = cursor.lock();
+    let held = lane_if_held(connection, sql, cursor)?.filter(|_| !reading.is_broken);
+    let Some((state, reason)) = held else {
+        return Ok(Done { standing: Standing::Lost, no_longer_out: HashSet::new(), keys_parked: Vec::new() });
+    };
+    let mut settle = Settle {
+        connection,
+        sql,
+        cursor,
+        now,
+        reading: &mut reading,
+        totals: Totals::default(),
+        keys: HashSet::new(),
+        done: HashSet::new(),
+        keys_parked: Vec::new(),
+    };
+    settle.park_what_was_read()?;
+    for settled in request.outcomes {
+        settle.record(settled)?;
+    }
+    settle.promote()?;
+    settle.move_place();
+    let (state, reason, ends) = after(request.then, state, reason);
+    settle.write_lane(state, reason, ends, request.lease)?;
+    let standing = if state == LaneState::Paused { Standing::Paused } else { Standing::Held };
+    Ok(Done { standing, no_longer_out: settle.done, keys_parked: settle.keys_parked })
+}
+
+fn lane_if_held(
+    connection: &Connection,
+    sql: &SqliteSql,
+    cursor: &Cursor,
+) -> rusqlite::Result<Option<(LaneState, Option<String>)>> {
+    let mut statement = connection.prepare_cached(&sql.lane_standing)?;
+    let read = |row: &Row<'_>| Ok((lane_state(&row.get::<_, String>(0)?), row.get(1)?));
+    statement.query_row((cursor.lane(), SHARD, cursor.epoch, &cursor.run), read).optional()
+}
+
+/// The lane's state, its reason, and whether the lease ends.
+fn after(then: Then, state: LaneState, reason: Option<String>) -> (LaneState, Option<String>, bool) {
+    match then {
+        Then::GiveUp => (state, reason, true),
+        Then::Retire(why) => (LaneState::Retired, Some(redact::clean(&why)), true),
+        // What an operator or a retirement said is not overwritten by how the target is.
+        Then::Report(why) if matches!(state, LaneState::Active | LaneState::Unavailable) => {
+            let state = if why.is_some() { LaneState::Unavailable } else { LaneState::Active };
+            (state, why.map(|why| redact::clean(&why)), false)
+        }
+        _ => (state, reason, false),
+    }
+}
+
+struct Settle<'a> {
+    connection: &'a Connection,
+    sql: &'a SqliteSql,
+    cursor: &'a Cursor,
+    now: Timestamp,
+    reading: &'a mut Reading,
+    totals: Totals,
+    /// Keys whose next event may have its turn now.
+    keys: HashSet<String>,
+    /// Parked events that are settled here.
+    done: HashSet<i64>,
+    keys_parked: Vec<String>,
+}
+
+/// What a parked row becomes.
+struct Change {
+    state: &'static str,
+    attempts: i64,
+    available_at: Option<i64>,
+    code: Option<String>,
+    last_error: Option<String>,
+    failed_at: Option<i64>,
+    dead_at: Option<i64>,
+}
+
+impl Change {
+    fn to(state: &'static str) -> Self {
+        Self {
+            state,
+            attempts: 0,
+            available_at: None,
+            code: None,
+            last_error: None,
+            failed_at: None,
+            dead_at: None,
+        }
+    }
+
+    fn due(state: &'static str, at: i64) -> Self {
+        Self { available_at: Some(at), ..Self::to(state) }
+    }
+
+    fn expired(now: i64) -> Self {
+        let (code, last_error) = ("expired".to_owned(), "expired before it was delivered".to_owned());
+        Self { code: Some(code), last_error: Some(last_error), dead_at: Some(now), ..Self::to("discarded") }
+    }
+
+    /// The row of an outcome that parks.
+    fn of(outcome: Outcome, now: Timestamp) -> Option<Self> {
+        let at = now.as_micros();
+        let failed = |error: posthaste_core::target::DeliverError, change: Self| Self {
+            attempts: 1,
+            code: Some(error.code),
+            last_error: Some(redact::clean(&error.message)),
+            failed_at: Some(at),
+            ..change
+        };
+        match outcome {
+            Outcome::Retry { after, error } => {
+                Some(failed(error, Self::due("retrying", now.after(after).as_micros())))
+            }
+            Outcome::Dead { error } => Some(failed(error, Self { dead_at: Some(at), ..Self::to("dead") })),
+            Outcome::Behind => Some(Self::to("behind")),
+            Outcome::Slow => Some(Self::due("leased", at)),
+            _ => None,
+        }
+    }
+}
+
+impl Settle<'_> {
+    /// Records what claims met and did not hand out.
+    fn park_what_was_read(&mut self) -> rusqlite::Result<()> {
+        let now = self.now.as_micros();
+        for ToPark { seq, why, is_parked } in std::mem::take(&mut self.reading.to_park) {
+            let change = match &why {
+                Why::Scheduled { at } => Change::due("scheduled", *at),
+                Why::Behind { .. } => Change::to("behind"),
+                Why::Expired => Change::expired(now),
+            };
+            if let Why::Behind { key } = why {
+                self.keys_parked.push(key);
+            }
+            if is_parked {
+                self.done.insert(seq);
+                self.park_again(seq, &change)?;
+            } else {
+                self.reading.prefix.settle(Ticket(seq));
+                self.reading.aside.insert(seq);
+                self.park(seq, &change)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, Settled { ticket, outcome, .. }: Settled) -> rusqlite::Result<()> {
+        let seq = ticket.0;
+        if self.reading.prefix.is_out(ticket) {
+            return self.record_from_log(seq, outcome);
+        }
+        if !self.reading.out.contains(&seq) || self.done.contains(&seq) {
+            return Ok(());
+        }
+        if !matches!(outcome, Outcome::Slow) {
+            self.done.insert(seq);
+        }
+        match outcome {
+            Outcome::Delivered => self.unpark(seq),
+            outcome => match Change::of(outcome, self.now) {
+                Some(change) => self.park_again(seq, &change),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn record_from_log(&mut self, seq: i64, outcome: Outcome) -> rusqlite::Result<()> {
+        let is_slow = matches!(outcome, Outcome::Slow);
+        match outcome {
+            // It counts when the place passes it: until then a crash gives it back.
+            Outcome::Delivered => {
+                self.reading.prefix.settle(Ticket(seq));
+            }
+            // It stays unsettled, so that the next lease reads it again.
+            Outcome::Released => {}
+            outcome => {
+                let Some(change) = Change::of(outcome, self.now) else { return Ok(()) };
+                self.reading.prefix.settle(Ticket(seq));
+                self.reading.aside.insert(seq);
+                self.park(seq, &change)?;
+                if is_slow {
+                    // Its answer comes with the same ticket and settles the row.
+                    Arc::make_mut(&mut self.reading.out).insert(seq);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Parks an event of the log.
+    fn park(&mut self, seq: i64, change: &Change) -> rusqlite::Result<()> {
+        let mut statement = self.connection.prepare_cached(&self.sql.park)?;
+        let values = rusqlite::params![
+            self.cursor.lane(),
+            seq,
+            SHARD,
+            change.state,
+            change.attempts,
+            change.available_at,
+            self.cursor.epoch,
+            change.code,
+            change.last_error,
+            change.failed_at,
+            change.dead_at,
+            false,
+        ];
+        let parked = statement.query_row(values, |row| rows::maybe_text(row, 0)).optional()?;
+        // Somebody deleted the event by hand: there is nothing to wait for.
+        let Some(key) = parked else { return Ok(()) };
+        self.totals.accepted += 1;
+        *self.total_of(change.state) += 1;
+        self.touch(seq, key, false, change)
+    }
+
+    /// Changes a parked event, unless an operator has ended it meanwhile.
+    fn park_again(&mut self, seq: i64, change: &Change) -> rusqlite::Result<()> {
+        let mut statement = self.connection.prepare_cached(&self.sql.park_again)?;
+        let values = rusqlite::params![
+            self.cursor.lane(),
+            seq,
+            change.state,
+            change.attempts,
+            change.available_at,
+            self.cursor.epoch,
+            change.code,
+            change.last_error,
+            change.failed_at,
+            change.dead_at,
+        ];
+        let read = |row: &Row<'_>| Ok((rows::maybe_text(row, 0)?, row.get::<_, bool>(1)?));
+        let Some((key, replay)) = statement.query_row(values, read).optional()? else { return Ok(()) };
+        self.totals.waiting -= 1;
+        *self.total_of(change.state) += 1;
+        self.touch(seq, key, replay, change)
+    }
+
+    fn unpark(&mut self, seq: i64) -> rusqlite::Result<()> {
+        let mut statement = self.connection.prepare_cached(&self.sql.unpark)?;
+        let read = |row: &Row<'_>| Ok((rows::maybe_text(row, 0)?, row.get::<_, bool>(1)?));
+        let gone = statement.query_row((self.cursor.lane(), seq), read).optional()?;
+        let Some((key, replay)) = gone else { return Ok(()) };
+        self.totals.waiting -= 1;
+        self.totals.delivered += 1;
+        self.totals.replayed += i64::from(replay);
+        self.keys.extend(key);
+        Ok(())
+    }
+
+    fn total_of(&mut self, state: &str) -> &mut i64 {
+        match state {
+            "dead" => &mut self.totals.dead,
+            "discarded" => &mut self.totals.discarded,
+            _ => &mut self.totals.waiting,
+        }
+    }
+
+    /// Remembers the key of a changed row. What has no key, stands outside the order, or is in a lane without one, is
+    /// behind nobody and due at once.
+    fn touch(
+        &mut self,
+        seq: i64,
+        key: Option<String>,
+        replay: bool,
+        change: &Change,
+    ) -> rusqlite::Result<()> {
+        let is_free = key.is_none() || replay || !self.cursor.is_ordered();
+        if change.state == "behind" && is_free {
+            return self.park_again(seq, &Change::due("retrying", self.now.as_micros()));
+        }
+        self.keys.extend(key);
+        Ok(())
+    }
+
+    fn promote(&mut self) -> rusqlite::Result<()> {
+        if self.keys.is_empty() || !self.cursor.is_ordered() {
+            return Ok(());
+        }
+        let mut statement = self.connection.prepare_cached(&self.sql.promote)?;
+        let (lane, now, blocks) = (self.cursor.lane(), self.now.as_micros(), self.cursor.blocks_on_dead());
+        for key in &self.keys {
+            statement.execute((lane, SHARD, key, now, blocks))?;
+        }
+        Ok(())
+    }
+
+    fn move_place(&mut self) {
+        let delivered = i64::try_from(self.reading.advance()).unwrap_or(i64::MAX);
+        self.totals.accepted += delivered;
+        self.totals.delivered += delivered;
+    }
+
+    fn write_lane(
+        &mut self,
+        state: LaneState,
+        reason: Option<String>,
+        ends: bool,
+        lease: Duration,
+    ) -> rusqlite::Result<()> {
+        debug_assert!(self.totals.add_up(), "{:?}", self.totals);
+        let lease_until = if ends { self.now } else { self.now.after(lease) };
+        self.connection.prepare_cached(&self.sql.lane_settle)?.execute(rusqlite::params![
+            self.cursor.lane(),
+            SHARD,
+            self.cursor.epoch,
+            self.cursor.run,
+            self.reading.place.seq,
+            lease_until.as_micros(),
+            state.name(),
+            reason,
+            self.totals.accepted,
+            self.totals.delivered,
+            self.totals.waiting,
+            self.totals.dead,
+            self.totals.discarded,
+            self.totals.replayed,
+            self.now.as_micros(),
+            ends,
+        ])?;
+        Ok(())
+    }
+}

@@ -1,0 +1,215 @@
+//! The one writer: a thread with its own connection that lets everybody who waits share a commit.
+//!
+//! ```text
+//!   queue      ┌ BEGIN IMMEDIATE ───────────────────────────┐
+//!  job job job │ savepoint job, savepoint job, savepoint job │ COMMIT ──► answers
+//!              └─────────────────────────────────────────────┘
+//! ```
+//!
+//! A job that fails takes back its own savepoint and spoils nobody else's. If the commit fails, everybody in it hears
+//! so, and nothing is half done. Nobody is answered before the commit.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use posthaste_core::{Error, Result, crash};
+use rusqlite::Connection;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+
+use super::error::{Shared, explain};
+
+/// How many jobs may wait.
+const QUEUE_JOBS_MAX: usize = 1_024;
+/// How many jobs share a commit at most.
+const GROUP_JOBS_MAX: usize = 512;
+/// How many bytes of payload may wait and be written, together: what does not fit waits with its caller.
+const QUEUE_KIB_MAX: u32 = 16 * 1024;
+
+/// What a job is about; decides which points a test may end the process at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Publish,
+    Settle,
+    Other,
+}
+
+/// One caller's part of a commit.
+trait Job: Send {
+    fn kind(&self) -> Kind;
+    /// Whether its caller has gone away.
+    fn is_abandoned(&self) -> bool;
+    /// Does the work inside its savepoint, and keeps the answer. `Err`: the savepoint must go.
+    fn run(&mut self, connection: &Connection) -> Result<(), Shared>;
+    /// Answers; `failed` is why the group was not committed.
+    fn finish(self: Box<Self>, failed: Option<&Shared>);
+}
+
+/// The handle to the writer's thread.
+pub(super) struct Writer {
+    queue: Option<mpsc::Sender<Box<dyn Job>>>,
+    room: Arc<Semaphore>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    /// Starts the thread on this connection to this file.
+    pub(super) fn start(connection: Connection, path: Arc<Path>) -> Result<Self> {
+        let (queue, jobs) = mpsc::channel(QUEUE_JOBS_MAX);
+        let thread = std::thread::Builder::new()
+            .name("posthaste-writer".to_owned())
+            .spawn(move || serve(&connection, &path, jobs))
+            .map_err(|error| Error::unavailable("the writer's thread cannot be started").because(error))?;
+        Ok(Self {
+            queue: Some(queue),
+            room: Arc::new(Semaphore::new(QUEUE_KIB_MAX as usize)),
+            thread: Some(thread),
+        })
+    }
+
+    /// Runs this in the next commit and answers after it. `bytes`: how much it carries.
+    ///
+    /// `after` is told whether it was committed, on the writer's thread and before the caller hears of it, also when the
+    /// caller has gone away meanwhile. Dropped before the work began: nothing happens at all.
+    pub(super) async fn run<T, F, A>(&self, kind: Kind, bytes: usize, work: F, after: A) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+        A: FnOnce(Option<&T>) + Send + 'static,
+    {
+        let queue = self.queue.as_ref().ok_or_else(gone)?;
+        let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(QUEUE_KIB_MAX).min(QUEUE_KIB_MAX);
+        // A settle carries nothing and does not wait behind large publishes.
+        let room = match kib {
+            0 => None,
+            kib => Some(Arc::clone(&self.room).acquire_many_owned(kib).await.map_err(|_| gone())?),
+        };
+        let (reply, answer) = oneshot::channel();
+        let job = Work { kind, reply, work: Some(work), after, answer: None, _room: room };
+        queue.send(Box::new(job)).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+}
+
+impl Drop for Writer {
+    /// Lets the thread finish what is queued and close the file.
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn gone() -> Error {
+    Error::unavailable("the store's writer has ended; open the store again")
+}
+
+struct Work<T, F, A> {
+    kind: Kind,
+    reply: oneshot::Sender<Result<T>>,
+    work: Option<F>,
+    after: A,
+    answer: Option<Result<T>>,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl<T, F, A> Job for Work<T, F, A>
+where
+    T: Send,
+    F: FnOnce(&Connection) -> Result<T> + Send,
+    A: FnOnce(Option<&T>) + Send,
+{
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    fn run(&mut self, connection: &Connection) -> Result<(), Shared> {
+        let Some(work) = self.work.take() else { return Ok(()) };
+        let answer = catch_unwind(AssertUnwindSafe(|| work(connection))).unwrap_or_else(|_| {
+            Err(Error::corrupt("a write to the store panicked; this is a mistake of Posthaste"))
+        });
+        let result = answer.as_ref().map(drop).map_err(Shared::new);
+        self.answer = Some(answer);
+        result
+    }
+
+    fn finish(self: Box<Self>, failed: Option<&Shared>) {
+        let answer = match (failed, self.answer) {
+            // Its own error says more than the group's.
+            (_, Some(Err(error))) => Err(error),
+            (Some(failed), _) => Err(failed.to_error()),
+            (None, Some(Ok(answer))) => Ok(answer),
+            (None, None) => Err(gone()),
+        };
+        (self.after)(answer.as_ref().ok());
+        // Whoever has gone away need not hear it.
+        let _ = self.reply.send(answer);
+    }
+}
+
+fn serve(connection: &Connection, path: &Path, mut jobs: mpsc::Receiver<Box<dyn Job>>) {
+    while let Some(first) = jobs.blocking_recv() {
+        let mut group = vec![first];
+        while group.len() < GROUP_JOBS_MAX
+            && let Ok(next) = jobs.try_recv()
+        {
+            group.push(next);
+        }
+        group.retain(|job| !job.is_abandoned());
+        if group.is_empty() {
+            continue;
+        }
+        let failed = commit(connection, path, &mut group).err();
+        if failed.is_none() {
+            reached(&group, "publish: after commit", "settle: after commit");
+        }
+        for job in group {
+            job.finish(failed.as_ref());
+        }
+    }
+}
+
+/// Runs a group in one transaction; `Err`: nothing of it is stored.
+fn commit(connection: &Connection, path: &Path, group: &mut [Box<dyn Job>]) -> Result<(), Shared> {
+    let execute = |text: &str| {
+        let done = connection.prepare_cached(text).and_then(|mut statement| statement.execute([]));
+        done.map(drop).map_err(|error| Shared::new(&explain(error, path)))
+    };
+    execute("BEGIN IMMEDIATE")?;
+    let mut run_all = || {
+        for job in group.iter_mut() {
+            execute("SAVEPOINT job")?;
+            if let Err(error) = job.run(connection) {
+                // On some errors, a full disk among them, SQLite has rolled back everything by itself.
+                if connection.is_autocommit() {
+                    return Err(error);
+                }
+                execute("ROLLBACK TO job")?;
+            }
+            execute("RELEASE job")?;
+        }
+        reached(group, "publish: before commit", "settle: before commit");
+        execute("COMMIT")
+    };
+    let result = run_all();
+    if result.is_err() && !connection.is_autocommit() {
+        // If even this fails, the next BEGIN says so.
+        let _ = execute("ROLLBACK");
+    }
+    result
+}
+
+fn reached(group: &[Box<dyn Job>], publish: &'static str, settle: &'static str) {
+    for (kind, name) in [(Kind::Publish, publish), (Kind::Settle, settle)] {
+        if group.iter().any(|job| job.kind() == kind) {
+            crash::point(name);
+        }
+    }
+}
