@@ -1,15 +1,167 @@
-//! The server: REST, and the configured lanes beside it.
+//! `posthaste serve`: REST and the configured lanes on one store, in one process.
+//!
+//! The order of the start: bind (a taken port is found before anything is created), open the store, find or make the key,
+//! say hello, serve. The order of the end: stop accepting, finish requests and deliveries within the grace period, close
+//! the store.
 
+mod prune;
+mod welcome;
+
+use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
+
+use posthaste::schema::Backend;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
+use crate::http::{App, ConnectionLimits, Face, Limits, Metrics, Server, UPKEEP_EVERY, router};
+use crate::keys;
 use crate::shutdown::Shutdown;
+use welcome::Welcome;
 
-/// Serves until the end is asked for.
+const STORE_PAUSE_MIN: Duration = Duration::from_millis(100);
+const STORE_PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// Serves until the end is asked for. Dropping the future stops at once, which loses nothing that was acknowledged.
+///
+/// A store that is away is waited for, also at the start; meanwhile `/readyz` answers 503 and the process lives.
 ///
 /// # Errors
-/// When the store or the listener cannot be opened.
-pub async fn run(_config: Arc<Config>, _shutdown: Shutdown) -> Result<(), Failure> {
-    Err(Failure::other("serve: this build has no server"))
+/// When an address cannot be bound, and what waiting cannot mend: a wrong setting, a store that is no store.
+pub async fn run(config: Arc<Config>, shutdown: Shutdown) -> Result<(), Failure> {
+    let public = bind(config.server.listen).await?;
+    let admin = match config.server.admin_listen {
+        Some(address) => Some(bind(address).await?),
+        None => None,
+    };
+    let metrics = Metrics::install()?;
+    let Some(store) = open_store(&config, &shutdown).await? else { return Ok(()) };
+    let key = keys::first_start(&*store, config.store.key_file().as_deref()).await?;
+    Welcome {
+        address: public.address(),
+        admin: admin.as_ref().map(Server::address),
+        config: &config,
+        key: &key,
+    }
+    .print();
+    // The key's text is not needed any more; only its hash lives on, in the store.
+    drop(key);
+    serve_on(&config, store, (public, admin), metrics, shutdown).await
+}
+
+async fn serve_on(
+    config: &Config,
+    store: Arc<dyn Backend>,
+    (public, admin): (Server, Option<Server>),
+    metrics: Metrics,
+    shutdown: Shutdown,
+) -> Result<(), Failure> {
+    let app = App::new(Arc::clone(&store), limits(config), metrics.clone());
+    let relay = match config.lanes.is_empty() {
+        true => None,
+        false => Some(crate::config::relay::build(config, Arc::clone(&store))?),
+    };
+    let stop = CancellationToken::new();
+    let mut work: JoinSet<Result<(), Failure>> = JoinSet::new();
+    let faces = [(Some(public), Face::Public), (admin, Face::Admin)];
+    for (server, face) in faces.into_iter().filter_map(|(server, face)| Some((server?, face))) {
+        let (router, limits) = (router(Arc::clone(&app), face), connection_limits(config));
+        let stopped = stop.clone().cancelled_owned();
+        work.spawn(async move {
+            server.run(router, limits, stopped).await;
+            Ok(())
+        });
+    }
+    if let Some(relay) = relay {
+        let stopped = stop.clone().cancelled_owned();
+        work.spawn(async move { relay.run(stopped).await.map_err(Failure::from) });
+    }
+    // Ends with this function: nobody waits for it.
+    let mut background = JoinSet::new();
+    background.spawn(upkeep(metrics));
+    background.spawn(prune::run(store, config.store.retain, config.prune.interval));
+    tokio::select! {
+        () = shutdown.begun() => {
+            tracing::info!("stopping: finishing what is in flight");
+            stop.cancel();
+            finish(&mut work, &stop).await
+        }
+        ended = finish(&mut work, &stop) => ended,
+    }
+}
+
+/// Waits for all work. What ends by itself, or fails, ends the rest: half a server would look alive and do half its work.
+async fn finish(work: &mut JoinSet<Result<(), Failure>>, stop: &CancellationToken) -> Result<(), Failure> {
+    let mut outcome = Ok(());
+    while let Some(ended) = work.join_next().await {
+        stop.cancel();
+        let ended = ended.unwrap_or_else(|panic| Err(Failure::other(format!("serve: {panic}"))));
+        outcome = outcome.and(ended);
+    }
+    outcome
+}
+
+async fn upkeep(metrics: Metrics) {
+    let mut ticks = tokio::time::interval(UPKEEP_EVERY);
+    loop {
+        ticks.tick().await;
+        metrics.upkeep();
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<Server, Failure> {
+    Server::bind(address).await.map_err(|error| {
+        Failure::new(
+            Code::Other,
+            format!("listen on {address}: {error}; end what listens there, or set server.listen to another address"),
+        )
+    })
+}
+
+/// Opens the store, waiting while it is away. `None`: the end was asked for meanwhile.
+async fn open_store(config: &Config, shutdown: &Shutdown) -> Result<Option<Arc<dyn Backend>>, Failure> {
+    let mut pause = STORE_PAUSE_MIN;
+    loop {
+        match crate::config::store::open(config).await {
+            Ok(store) => return Ok(Some(store)),
+            Err(error) if error.retryable() => {
+                tracing::warn!(%error, pause_ms = pause.as_millis(), "the store is away; trying again");
+            }
+            Err(error) => return Err(Failure::from(error.during("open the store"))),
+        }
+        if !waited(pause, shutdown.begun()).await {
+            return Ok(None);
+        }
+        pause = (pause * 2).min(STORE_PAUSE_MAX);
+    }
+}
+
+/// Waits; `false` when the end was asked for meanwhile.
+async fn waited(pause: Duration, ended: impl Future<Output = ()>) -> bool {
+    tokio::time::timeout(pause, ended).await.is_err()
+}
+
+fn limits(config: &Config) -> Limits {
+    let server = &config.server;
+    Limits {
+        payload_bytes_max: server.payload_max,
+        body_timeout: server.body_timeout,
+        request_timeout: server.request_timeout,
+        source: server.source.clone(),
+    }
+}
+
+fn connection_limits(config: &Config) -> ConnectionLimits {
+    let server = &config.server;
+    ConnectionLimits {
+        connections_max: server.connections_max,
+        header_timeout: server.header_timeout,
+        idle_timeout: server.idle_timeout,
+        write_timeout: server.body_timeout,
+        grace: config.relay.grace,
+    }
 }

@@ -47,7 +47,10 @@ impl KnownKeys {
             return Ok(());
         }
         if store.name_of(&hash).await?.is_none() {
-            return Err(Problem::new(Kind::Unauthorized, "the API key is not known here; check that it is of this server"));
+            return Err(Problem::new(
+                Kind::Unauthorized,
+                "the API key is not known here; check that it is of this server",
+            ));
         }
         self.remember(hash);
         Ok(())

@@ -110,7 +110,8 @@ fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
 
 fn state(name: &str) -> Result<EventState, Problem> {
     EventState::named(name).ok_or_else(|| {
-        let detail = "state must be pending, retrying, scheduled, behind, delivering, delivered, dead or discarded";
+        let detail =
+            "state must be pending, retrying, scheduled, behind, delivering, delivered, dead or discarded";
         Problem::new(Kind::Malformed, detail)
     })
 }

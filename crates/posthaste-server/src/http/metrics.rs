@@ -40,7 +40,9 @@ impl Metrics {
                 .map(Metrics)
                 .map_err(|error| error.to_string())
         });
-        installed.clone().map_err(|error| posthaste::Error::config(format!("install the metrics recorder: {error}")))
+        installed
+            .clone()
+            .map_err(|error| posthaste::Error::config(format!("install the metrics recorder: {error}")))
     }
 
     /// Moves samples into their buckets.

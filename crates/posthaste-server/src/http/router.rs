@@ -57,7 +57,10 @@ pub fn router(app: Arc<App>, face: Face) -> Router {
 }
 
 async fn not_found() -> Problem {
-    Problem::new(Kind::NotFound, "there is nothing at this path; events are at /v1/events, lanes at /v1/lanes")
+    Problem::new(
+        Kind::NotFound,
+        "there is nothing at this path; events are at /v1/events, lanes at /v1/lanes",
+    )
 }
 
 async fn method_not_allowed() -> Problem {
@@ -79,7 +82,8 @@ fn panicked(cause: Box<dyn Any + Send + 'static>) -> Response {
     let text = cause.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| cause.downcast_ref::<&str>().copied()).unwrap_or("no message");
     tracing::error!(error = text, "a request's handler panicked");
-    Problem::new(Kind::Internal, "the server's log says what went wrong; tell whoever operates it").into_response()
+    Problem::new(Kind::Internal, "the server's log says what went wrong; tell whoever operates it")
+        .into_response()
 }
 
 /// Counts and times every request by its route, never by its path, and says that answers are not to be stored.

@@ -164,7 +164,7 @@ async fn converse(
     open.increment(1);
     let activity = Activity::default();
     let io = TokioIo::new(TimedStream::new(stream, limits, activity.clone()));
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
+    let service = service_fn(|request: hyper::Request<Incoming>| {
         let busy = activity.begin();
         let answer = router.clone().call(request.map(Body::new));
         async move {
@@ -181,6 +181,7 @@ async fn converse(
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = ending.cancelled() => {
+            activity.end();
             connection.as_mut().graceful_shutdown();
             connection.await
         }
@@ -193,8 +194,10 @@ async fn converse(
 
 /// Tells a connection that there is no room for it.
 async fn refuse(mut stream: TcpStream, _permit: OwnedSemaphorePermit) {
-    let problem =
-        Problem::new(Kind::Unavailable, "too many connections are open; try again later, and use fewer of them");
+    let problem = Problem::new(
+        Kind::Unavailable,
+        "too many connections are open; try again later, and use fewer of them",
+    );
     let body = serde_json::to_string(&problem.document()).unwrap_or_default();
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: {PROBLEM_JSON}\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",

@@ -5,7 +5,7 @@ use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,19 +14,35 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::server::ConnectionLimits;
 
-/// Whether a request of the connection is being handled; its handler then keeps its own time.
+/// Whether a request of the connection is being handled (its handler then keeps its own time), and whether another may
+/// follow.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Activity(Arc<AtomicUsize>);
+pub(super) struct Activity(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    requests: AtomicUsize,
+    ending: AtomicBool,
+}
 
 impl Activity {
     /// A request begins; it ends when the guard is dropped.
     pub(super) fn begin(&self) -> Busy {
-        self.0.fetch_add(1, Ordering::AcqRel);
+        self.0.requests.fetch_add(1, Ordering::AcqRel);
         Busy(self.clone())
     }
 
+    /// No request may follow: a client that has not sent a whole head by now is not waited for.
+    pub(super) fn end(&self) {
+        self.0.ending.store(true, Ordering::Release);
+    }
+
     fn is_busy(&self) -> bool {
-        self.0.load(Ordering::Acquire) > 0
+        self.0.requests.load(Ordering::Acquire) > 0
+    }
+
+    fn is_ending(&self) -> bool {
+        self.0.ending.load(Ordering::Acquire)
     }
 }
 
@@ -36,7 +52,7 @@ pub(super) struct Busy(Activity);
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::AcqRel);
+        self.0.0.requests.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -108,6 +124,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
                     this.enter(Phase::Head, this.limits.header_timeout);
                 }
                 Poll::Ready(answer)
+            }
+            Poll::Pending if this.activity.is_ending() => {
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the server ends")))
             }
             Poll::Pending => match this.read_until.as_mut().poll(cx) {
                 Poll::Ready(()) => Poll::Ready(Err(too_slow("the client sends nothing"))),

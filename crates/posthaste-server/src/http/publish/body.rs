@@ -32,7 +32,9 @@ impl Budget {
     async fn take(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
         let units = u32::try_from(units(bytes)).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.0).acquire_many_owned(units).await;
-        room.map_err(|_| Problem::new(Kind::Unavailable, "the server is stopping; send the request again later"))
+        room.map_err(|_| {
+            Problem::new(Kind::Unavailable, "the server is stopping; send the request again later")
+        })
     }
 }
 
@@ -59,7 +61,8 @@ pub(super) async fn read(
     loop {
         let frame = timeout(app.limits.body_timeout, body.frame()).await.map_err(|_| too_slow())?;
         let Some(frame) = frame else { break };
-        let frame = frame.map_err(|_| Problem::new(Kind::Malformed, "the body ended before it was complete"))?;
+        let frame =
+            frame.map_err(|_| Problem::new(Kind::Malformed, "the body ended before it was complete"))?;
         let Ok(data) = frame.into_data() else { continue };
         if bytes.len() + data.len() > limit {
             discard(&mut body).await;

@@ -62,7 +62,9 @@ impl Form {
     ) -> Result<Events, Problem> {
         match self {
             Self::Binary => cloudevents::binary(headers, body).map(|event| Events::One(Box::new(event))),
-            Self::Structured => cloudevents::structured(json(&body)?).map(|event| Events::One(Box::new(event))),
+            Self::Structured => {
+                cloudevents::structured(json(&body)?).map(|event| Events::One(Box::new(event)))
+            }
             Self::Batch => batch(&body, cloudevents::structured),
             Self::Plain if body.trim_ascii_start().starts_with(b"[") => {
                 batch(&body, |event| plain::read(event, default_source))

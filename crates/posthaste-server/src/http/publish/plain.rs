@@ -77,8 +77,7 @@ mod tests {
 
     #[test]
     fn a_string_of_another_content_type_gives_its_characters() {
-        let envelope =
-            event(r#"{"type":"x","datacontenttype":"text/plain","data":"a\n\"é\""}"#).unwrap();
+        let envelope = event(r#"{"type":"x","datacontenttype":"text/plain","data":"a\n\"é\""}"#).unwrap();
         assert_eq!(String::from_utf8(envelope.payload).unwrap(), "a\n\"é\"");
         let mistake = detail(r#"{"type":"x","datacontenttype":"text/xml","data":{}}"#);
         assert!(mistake.contains("data must be a string"), "{mistake}");

@@ -1,0 +1,126 @@
+//! What a person reads when the server has started.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+use crate::config::Config;
+use crate::keys::FirstKey;
+
+/// Where the server listens, where its data is, and how to try it.
+pub(super) struct Welcome<'a> {
+    /// Where it really listens.
+    pub(super) address: SocketAddr,
+    /// Where health and metrics are, if they have an address of their own.
+    pub(super) admin: Option<SocketAddr>,
+    /// What was configured.
+    pub(super) config: &'a Config,
+    /// The key, if this is the first start.
+    pub(super) key: &'a FirstKey,
+}
+
+impl Welcome<'_> {
+    /// Prints it on stdout. Nobody reading is no reason not to serve.
+    pub(super) fn print(&self) {
+        let mut stdout = std::io::stdout().lock();
+        let _ = stdout.write_all(self.text().as_bytes()).and_then(|()| stdout.flush());
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("posthaste {}\n", env!("CARGO_PKG_VERSION"));
+        let mut line = |name: &str, value: &str| {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "  {name:<10} {value}");
+        };
+        line("listening", &format!("http://{}", self.address));
+        if let Some(admin) = self.admin {
+            line("admin", &format!("http://{admin} (health and metrics, without a key: keep it private)"));
+        }
+        let file = self.config.store.database_file();
+        line("data", &file.map_or("in the configured store".to_owned(), |file| file.display().to_string()));
+        line("lanes", &self.lanes());
+        match self.key {
+            FirstKey::Known => {}
+            FirstKey::Adopted(file) => line("API key", &format!("the one in {}", file.display())),
+            FirstKey::Written(key, file) => {
+                line("API key", &format!("{}  (shown once; kept in {})", key.expose(), file.display()));
+            }
+            FirstKey::Unwritten(key, why) => {
+                line("API key", &format!("{}  (shown once: write it down; {why})", key.expose()));
+            }
+        }
+        line("try it", &self.curl());
+        text
+    }
+
+    fn lanes(&self) -> String {
+        let names: Vec<&str> = self.config.lanes.keys().map(|name| name.as_str()).collect();
+        if names.is_empty() {
+            return "none: events are kept; add [lanes.NAME] to posthaste.toml to deliver them".to_owned();
+        }
+        names.join(", ")
+    }
+
+    fn curl(&self) -> String {
+        let key = match self.key {
+            FirstKey::Unwritten(key, _) => key.expose().to_owned(),
+            FirstKey::Adopted(file) | FirstKey::Written(_, file) => from_file(file),
+            FirstKey::Known => self.config.store.key_file().as_deref().map_or("$KEY".to_owned(), from_file),
+        };
+        format!(
+            r#"curl -H "Authorization: Bearer {key}" -H "Content-Type: application/json" -d '{{"type":"hello","data":{{"to":"world"}}}}' http://{}/v1/events"#,
+            reachable(self.address)
+        )
+    }
+}
+
+fn from_file(file: &Path) -> String {
+    let text = file.display().to_string();
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-".contains(&b);
+    let quoted = if text.bytes().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) };
+    format!("$(cat {quoted})")
+}
+
+/// An address that a client on this machine can connect to: "everywhere" is not one.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    address
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::ApiKey;
+
+    fn text(address: &str, key: &FirstKey) -> String {
+        let config = Config::defaults();
+        Welcome { address: address.parse().unwrap(), admin: None, config: &config, key }.text()
+    }
+
+    #[test]
+    fn the_key_is_shown_at_the_first_start_only() {
+        let key = ApiKey::generate().unwrap();
+        let first = text("127.0.0.1:7070", &FirstKey::Written(key.clone(), "posthaste.key".into()));
+        assert!(first.contains(key.expose()) && first.contains("http://127.0.0.1:7070\n"), "{first}");
+        assert!(first.contains("Bearer $(cat posthaste.key)"), "{first}");
+        let later = text("127.0.0.1:7070", &FirstKey::Known);
+        assert!(!later.contains("API key") && later.contains("$(cat posthaste.key)"), "{later}");
+    }
+
+    #[test]
+    fn the_curl_line_works_wherever_it_listens_and_wherever_the_key_is() {
+        let adopted = FirstKey::Adopted("/it's here/posthaste.key".into());
+        let shown = text("0.0.0.0:80", &adopted);
+        assert!(shown.contains("http://127.0.0.1:80/v1/events"), "{shown}");
+        assert!(shown.contains(r"$(cat '/it'\''s here/posthaste.key')"), "{shown}");
+        let key = ApiKey::generate().unwrap();
+        let unwritten = text("[::]:80", &FirstKey::Unwritten(key.clone(), "cannot write x".into()));
+        assert!(unwritten.contains(&format!("Bearer {}\"", key.expose())), "{unwritten}");
+        assert!(unwritten.contains("http://[::1]:80/v1/events"), "{unwritten}");
+    }
+}

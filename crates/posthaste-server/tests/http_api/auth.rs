@@ -1,0 +1,68 @@
+//! Who may ask what.
+
+use crate::client::Client;
+use crate::stand::Stand;
+
+const KEYED: [(&str, &str); 8] = [
+    ("POST", "/v1/events"),
+    ("GET", "/v1/events"),
+    ("GET", "/v1/events/1"),
+    ("GET", "/v1/lanes"),
+    ("GET", "/metrics"),
+    ("GET", "/no/such/path"),
+    ("DELETE", "/v1/events"),
+    ("GET", "/"),
+];
+const OPEN: [&str; 3] = ["/healthz", "/readyz", "/version"];
+
+#[tokio::test]
+async fn every_route_but_health_and_version_needs_a_key() {
+    let stand = Stand::start().await;
+    let mut with_wrong_key = stand.stranger();
+    with_wrong_key.key = Some("ph_0000000000000000000000000000000000000000000".to_owned());
+    for client in [stand.stranger(), with_wrong_key] {
+        for (method, path) in KEYED {
+            let answer = client.ask(method, path, &[], b"").await;
+            assert!(answer.problem(401).contains("API key"), "{method} {path}");
+            assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
+        }
+        for path in OPEN {
+            assert_eq!(client.get(path).await.status, 200, "{path}");
+        }
+    }
+    stand.stopped().await;
+}
+
+#[tokio::test]
+async fn with_a_key_unknown_paths_are_404_and_wrong_methods_405() {
+    let stand = Stand::start().await;
+    assert!(stand.client.get("/no/such/path").await.problem(404).contains("/v1/events"));
+    for (method, path, allowed) in [
+        ("DELETE", "/v1/events", vec!["GET", "HEAD", "POST"]),
+        ("PUT", "/v1/events/1", vec!["GET", "HEAD"]),
+        ("POST", "/v1/lanes", vec!["GET", "HEAD"]),
+        ("POST", "/metrics", vec!["GET", "HEAD"]),
+        ("POST", "/healthz", vec!["GET", "HEAD"]),
+    ] {
+        let answer = stand.client.ask(method, path, &[], b"").await;
+        assert!(answer.problem(405).contains("Allow"), "{method} {path}");
+        let mut allow: Vec<&str> = answer.header("allow").expect("405 has Allow").split(',').collect();
+        allow.sort_unstable();
+        assert_eq!(allow, allowed, "{method} {path}");
+    }
+    stand.stopped().await;
+}
+
+#[tokio::test]
+async fn the_admin_address_has_health_and_metrics_and_nothing_else() {
+    let stand = Stand::start().await;
+    for path in OPEN.into_iter().chain(["/metrics"]) {
+        assert_eq!(stand.admin.get(path).await.status, 200, "{path}");
+    }
+    let admin_with_key = Client { key: stand.client.key.clone(), ..stand.admin.clone() };
+    for client in [stand.admin.clone(), admin_with_key] {
+        client.get("/v1/events").await.problem(404);
+        client.publish(r#"{"type":"x"}"#).await.problem(404);
+    }
+    stand.stopped().await;
+}

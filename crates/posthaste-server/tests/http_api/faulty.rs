@@ -1,0 +1,128 @@
+//! A store that can be made to fail, to hang and to panic.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use posthaste::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Page};
+use posthaste::envelope::Envelope;
+use posthaste::lane::LaneSpec;
+use posthaste::memory::Memory;
+use posthaste::publisher::{Published, Publisher};
+use posthaste::schema::{Keyring, Schema, SchemaStatus};
+use posthaste::store::{Claimed, Lease, Owner, Room, Settled, Standing, Store, Then};
+use posthaste::{BoxFuture, Error, Result};
+
+/// How the store is.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+pub(crate) enum Mood {
+    Well,
+    Away,
+    Hanging,
+    Panicking,
+}
+
+/// Changes how a store is, from outside.
+#[derive(Clone, Default)]
+pub(crate) struct Switch(Arc<AtomicU8>);
+
+impl Switch {
+    pub(crate) fn set(&self, mood: Mood) {
+        self.0.store(mood as u8, Ordering::SeqCst);
+    }
+}
+
+/// A store in memory behind a switch.
+pub(crate) struct Faulty {
+    pub(crate) store: Memory,
+    pub(crate) switch: Switch,
+}
+
+impl Faulty {
+    /// Passes the answer on, if the store is well.
+    fn answer<'a, T: 'a>(&'a self, answer: BoxFuture<'a, Result<T>>) -> BoxFuture<'a, Result<T>> {
+        match self.switch.0.load(Ordering::SeqCst) {
+            mood if mood == Mood::Away as u8 => Box::pin(async {
+                Err(Error::unavailable("open /secret/path/posthaste.db on db.internal: disk I/O error"))
+            }),
+            mood if mood == Mood::Hanging as u8 => Box::pin(std::future::pending()),
+            mood if mood == Mood::Panicking as u8 => {
+                Box::pin(async { panic!("SELECT broke at /secret/path") })
+            }
+            _ => answer,
+        }
+    }
+}
+
+impl Admin for Faulty {
+    fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
+        self.answer(self.store.lanes())
+    }
+
+    fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>> {
+        self.answer(self.store.find(filter, page))
+    }
+
+    fn apply<'a>(
+        &'a self,
+        filter: &'a Filter,
+        command: Command,
+        by: &'a Actor,
+    ) -> BoxFuture<'a, Result<Applied>> {
+        self.answer(self.store.apply(filter, command, by))
+    }
+}
+
+impl Publisher for Faulty {
+    fn publish(&self, events: Vec<Envelope>) -> BoxFuture<'_, Result<Vec<Published>>> {
+        self.answer(self.store.publish(events))
+    }
+}
+
+impl Schema for Faulty {
+    fn status(&self) -> BoxFuture<'_, Result<SchemaStatus>> {
+        self.answer(self.store.status())
+    }
+
+    fn migrate(&self) -> BoxFuture<'_, Result<Vec<u32>>> {
+        self.answer(self.store.migrate())
+    }
+}
+
+impl Keyring for Faulty {
+    fn add<'a>(&'a self, name: &'a str, hash: &'a [u8; 32]) -> BoxFuture<'a, Result<()>> {
+        self.answer(self.store.add(name, hash))
+    }
+
+    fn name_of<'a>(&'a self, hash: &'a [u8; 32]) -> BoxFuture<'a, Result<Option<String>>> {
+        self.answer(self.store.name_of(hash))
+    }
+
+    fn count(&self) -> BoxFuture<'_, Result<u64>> {
+        self.answer(self.store.count())
+    }
+}
+
+impl Store for Faulty {
+    fn acquire<'a>(&'a self, lane: &'a LaneSpec, owner: &'a Owner) -> BoxFuture<'a, Result<Option<Lease>>> {
+        self.store.acquire(lane, owner)
+    }
+
+    fn claim<'a>(&'a self, lease: &'a Lease, room: Room) -> BoxFuture<'a, Result<Vec<Claimed>>> {
+        self.store.claim(lease, room)
+    }
+
+    fn settle<'a>(
+        &'a self,
+        lease: &'a Lease,
+        outcomes: Vec<Settled>,
+        then: Then,
+    ) -> BoxFuture<'a, Result<Standing>> {
+        self.store.settle(lease, outcomes, then)
+    }
+
+    fn wait<'a>(&'a self, lane: &'a LaneSpec, at_most: Duration) -> BoxFuture<'a, ()> {
+        self.store.wait(lane, at_most)
+    }
+}

@@ -1,0 +1,94 @@
+//! Looking at events and lanes.
+
+use posthaste::lane::LaneSpec;
+use posthaste::memory::Memory;
+use posthaste::store::{Owner, Store as _};
+use serde_json::json;
+
+use crate::stand::{Stand, Times};
+
+#[tokio::test]
+async fn events_are_listed_newest_first_and_in_pages() {
+    let stand = Stand::start().await;
+    for n in 0..5 {
+        let event = json!({"type": format!("t{}", n % 2), "id": format!("e{n}"), "key": "k"});
+        assert_eq!(stand.client.publish(event.to_string()).await.status, 201);
+    }
+    let mut ids = Vec::new();
+    let mut path = "/v1/events?limit=2&key=k".to_owned();
+    loop {
+        let page = stand.client.get(&path).await.json();
+        let events = page["events"].as_array().unwrap();
+        assert!(events.len() <= 2);
+        ids.extend(events.iter().map(|event| event["id"].as_str().unwrap().to_owned()));
+        assert!(events.iter().all(|event| event.get("data").is_none()), "a list has no payloads");
+        let Some(next) = page["next"].as_str() else { break };
+        path = format!("/v1/events?limit=2&key=k&after={next}");
+    }
+    assert_eq!(ids, ["e4", "e3", "e2", "e1", "e0"]);
+    let odd = stand.client.get("/v1/events?type=t1&since=2000-01-01T00:00:00Z").await.json();
+    assert_eq!(odd["events"].as_array().unwrap().len(), 2);
+    let one = stand.client.get("/v1/events?id=e3").await.json();
+    assert_eq!(one["events"][0]["type"], "t1");
+    stand.stopped().await;
+}
+
+#[tokio::test]
+async fn a_query_that_cannot_be_understood_says_why() {
+    let stand = Stand::start().await;
+    for (query, part) in [
+        ("stat=dead", "unknown field `stat`"),
+        ("state=sent", "pending, retrying"),
+        ("limit=0", "between 1 and 1000"),
+        ("limit=1001", "between 1 and 1000"),
+        ("limit=many", "limit"),
+        ("since=yesterday", "since: "),
+        ("lane=a%20b", "lane: "),
+    ] {
+        let detail = stand.client.get(&format!("/v1/events?{query}")).await.problem(400);
+        assert!(detail.contains(part), "{part:?} is not in {detail:?}");
+    }
+    assert_eq!(stand.client.get("/v1/events?limit=1000").await.status, 200);
+    stand.stopped().await;
+}
+
+#[tokio::test]
+async fn an_id_is_found_or_is_not_or_needs_its_source() {
+    let stand = Stand::start().await;
+    assert!(stand.client.get("/v1/events/none").await.problem(404).contains("no event"));
+    for source in ["/a", "/b"] {
+        stand.client.publish(json!({"type": source, "id": "x y/z", "source": source}).to_string()).await;
+    }
+    assert!(stand.client.get("/v1/events/x%20y%2Fz").await.problem(409).contains("source"));
+    let found = stand.client.get("/v1/events/x%20y%2Fz?source=/b").await;
+    assert_eq!((found.status, &found.json()["type"]), (200, &json!("/b")));
+    stand.stopped().await;
+}
+
+#[tokio::test]
+async fn lanes_are_listed_with_totals_and_scraped_as_gauges() {
+    let memory = Memory::new();
+    let lane = LaneSpec::new("main".parse().unwrap());
+    memory.acquire(&lane, &Owner::new("relay-1")).await.unwrap().expect("the lane is free");
+    let stand = Stand::with(memory, |memory| std::sync::Arc::new(memory), Times::default()).await;
+    stand.client.publish(r#"{"type":"x","id":"1"}"#).await;
+    let lanes = stand.client.get("/v1/lanes").await.json();
+    assert_eq!(lanes["lanes"][0]["lane"], "main");
+    assert_eq!((&lanes["lanes"][0]["state"], &lanes["lanes"][0]["unread"]), (&json!("active"), &json!(1)));
+    let event = stand.client.get("/v1/events/1").await.json();
+    assert_eq!(
+        (&event["lanes"][0]["lane"], &event["lanes"][0]["state"]),
+        (&json!("main"), &json!("pending"))
+    );
+    let scraped = stand.client.get("/metrics").await;
+    assert_eq!(scraped.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    for part in [
+        "posthaste_lane_unread{lane=\"main\"} 1\n",
+        "posthaste_http_requests_total{route=\"/v1/events\",status=\"201\"}",
+        "posthaste_http_seconds_bucket{route=\"/v1/events\",le=",
+        "posthaste_published_total{via=\"rest\"}",
+    ] {
+        assert!(scraped.text().contains(part), "{part:?} is not in {}", scraped.text());
+    }
+    stand.stopped().await;
+}

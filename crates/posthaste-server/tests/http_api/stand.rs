@@ -1,0 +1,103 @@
+//! A server under test: its own port, its own store, its own end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthaste::memory::Memory;
+use posthaste::schema::{Backend, Keyring as _};
+use posthaste_server::http::{App, ConnectionLimits, Face, Limits, Metrics, Server, router};
+use posthaste_server::keys::ApiKey;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::{Client, DEADLINE};
+
+pub(crate) const PAYLOAD_BYTES_MAX: usize = 4096;
+pub(crate) const CONNECTIONS_MAX: usize = 1_200;
+
+/// A running server; dropping it ends it.
+pub(crate) struct Stand {
+    /// Asks with the key.
+    pub(crate) client: Client,
+    /// Asks the admin address, without a key.
+    pub(crate) admin: Client,
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+}
+
+/// What differs between stands.
+#[derive(Clone, Copy)]
+pub(crate) struct Times {
+    pub(crate) header: Duration,
+    pub(crate) idle: Duration,
+    pub(crate) body: Duration,
+    pub(crate) connections_max: usize,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self { header: DEADLINE, idle: DEADLINE, body: DEADLINE, connections_max: CONNECTIONS_MAX }
+    }
+}
+
+impl Stand {
+    pub(crate) async fn start() -> Self {
+        Self::with(Memory::new(), |memory| Arc::new(memory), Times::default()).await
+    }
+
+    /// Serves what `wrap` makes of this store, which has one key.
+    pub(crate) async fn with(
+        memory: Memory,
+        wrap: impl FnOnce(Memory) -> Arc<dyn Backend>,
+        times: Times,
+    ) -> Self {
+        let key = ApiKey::generate().expect("the system has a random source");
+        memory.add("test", &key.hash()).await.expect("memory takes a key");
+        let limits = Limits {
+            payload_bytes_max: PAYLOAD_BYTES_MAX,
+            body_timeout: times.body,
+            request_timeout: DEADLINE,
+            source: "/test".to_owned(),
+        };
+        let app = App::new(wrap(memory), limits, Metrics::install().expect("nobody else installs one"));
+        let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
+        let mut addresses: Vec<SocketAddr> = Vec::new();
+        for face in [Face::Public, Face::Admin] {
+            let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.expect("a port is free");
+            addresses.push(server.address());
+            let ended = stop.clone().cancelled_owned();
+            tasks.spawn(server.run(router(Arc::clone(&app), face), connections(times), ended));
+        }
+        let client = Client { address: addresses[0], key: Some(key.expose().to_owned()) };
+        Self { client, admin: Client { address: addresses[1], key: None }, stop, tasks }
+    }
+
+    /// Asks without a key.
+    pub(crate) fn stranger(&self) -> Client {
+        Client { key: None, ..self.client.clone() }
+    }
+
+    /// Asks for the end.
+    pub(crate) fn ask_to_stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Waits for the end; a hang fails the test.
+    pub(crate) async fn stopped(mut self) {
+        self.stop.cancel();
+        let ended = async { while self.tasks.join_next().await.is_some() {} };
+        timeout(DEADLINE, ended).await.expect("the server ends in time");
+    }
+}
+
+fn connections(times: Times) -> ConnectionLimits {
+    ConnectionLimits {
+        connections_max: times.connections_max,
+        header_timeout: times.header,
+        idle_timeout: times.idle,
+        write_timeout: DEADLINE,
+        grace: DEADLINE,
+    }
+}
