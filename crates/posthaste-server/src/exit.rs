@@ -56,6 +56,16 @@ impl Failure {
         Self::new(Code::Nothing, message)
     }
 
+    /// Whoever read our stdout has seen enough: an end without a word, and no failure.
+    pub fn quiet() -> Self {
+        Self::new(Code::Ok, String::new())
+    }
+
+    /// Whether nothing is to be said about it.
+    pub fn is_quiet(&self) -> bool {
+        self.message.is_empty()
+    }
+
     /// A target answered this error.
     pub fn target(error: &Error) -> Self {
         let code = if error.kind() == ErrorKind::Unavailable { Code::Target } else { code_of(error.kind()) };

@@ -1,8 +1,173 @@
 //! The command line: one file per verb.
+//!
+//! A verb takes its arguments and a [`Context`], and answers or fails with a [`Failure`] that knows its exit code.
+//! Results go to stdout, everything else to stderr; `--output json` puts exactly one document on stdout.
+
+mod act;
+mod check;
+mod client;
+mod completions;
+mod context;
+mod dead;
+mod event;
+mod filter;
+mod lane;
+mod migrate;
+mod moment;
+mod output;
+mod prune;
+mod publish;
+mod relay;
+mod replay;
+mod serve;
+mod stats;
 
 use std::process::ExitCode;
 
+use clap::{Parser, Subcommand};
+
+use crate::config::{Flag, Sources};
+use crate::exit::{Code, Failure};
+use crate::{bench, config, logging};
+use context::{Context, Globals};
+
+/// Carries an application's events from the database transaction that caused them to everyone who must know.
+#[derive(Debug, Parser)]
+#[command(name = "posthaste", version, propagate_version = true, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(flatten)]
+    globals: Globals,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 ok · 2 usage · 3 configuration · 4 store unreachable · 5 target unreachable · \
+                          6 nothing matched · 1 anything else.\nSettings: posthaste check --print";
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Serve REST and drive the configured lanes
+    Serve(serve::Args),
+    /// Drive the configured lanes without a server
+    Relay(relay::Args),
+    /// Make and check the store's tables
+    #[command(subcommand)]
+    Migrate(migrate::Verb),
+    /// Check the configuration
+    Check(check::Args),
+    /// Publish an event
+    Publish(publish::Args),
+    /// Look at events
+    #[command(subcommand)]
+    Event(event::Verb),
+    /// Look at lanes and steer them
+    #[command(subcommand)]
+    Lane(lane::Verb),
+    /// Look at dead events, send them again or give them up
+    #[command(subcommand)]
+    Dead(dead::Verb),
+    /// Deliver events again that were delivered; they may arrive after later events of their key
+    Replay(replay::Args),
+    /// Remove old events that every lane has passed
+    Prune(prune::Args),
+    /// Show the totals of every lane
+    Stats,
+    /// Measure this machine
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
+    /// Print completions for a shell
+    Completions(completions::Args),
+}
+
+impl Verb {
+    fn is_long_running(&self) -> bool {
+        matches!(self, Self::Serve(_) | Self::Relay(_))
+    }
+
+    /// Settings that the verb's own flags make.
+    fn flags(&self) -> Vec<Flag> {
+        match self {
+            Self::Serve(args) => args.flags(),
+            Self::Relay(args) => args.flags(),
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// Reads the command line, does what it says and answers the exit code.
 pub fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are errors to clap, with code 0; nobody reading them is no failure.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Code::Usage as u8));
+        }
+    };
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if !failure.is_quiet() {
+                output::complain(&failure);
+            }
+            ExitCode::from(failure.code() as u8)
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    // These two must work where the configuration is broken.
+    match cli.verb {
+        Verb::Completions(args) => return completions::run(&args),
+        Verb::Check(check::Args { print: true, .. }) => return output::write(config::DEFAULTS.as_bytes()),
+        _ => {}
+    }
+    let mut flags = cli.globals.flags();
+    flags.extend(cli.verb.flags());
+    let sources = Sources {
+        file: cli.globals.config.clone(),
+        environment: config::Environment::of_process(),
+        flags,
+    };
+    let (config, environment) = sources.load().map_err(output::config_failure)?;
+    logging::start(&config, cli.verb.is_long_running());
+    let context = Context::new(config, environment, cli.globals);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::other(format!("start the runtime: {error}")))?;
+    let outcome = runtime.block_on(dispatch(cli.verb, &context));
+    // What is still running was told to stop and is safe to leave: nothing waits for a thread that hangs.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn dispatch(verb: Verb, context: &Context) -> Result<(), Failure> {
+    match verb {
+        Verb::Serve(_) => serve::run(context).await,
+        Verb::Relay(args) => relay::run(&args, context).await,
+        Verb::Migrate(verb) => migrate::run(&verb, context).await,
+        Verb::Check(args) => check::run(&args, context).await,
+        Verb::Publish(args) => publish::run(args, context).await,
+        Verb::Event(verb) => event::run(verb, context).await,
+        Verb::Lane(verb) => lane::run(verb, context).await,
+        Verb::Dead(verb) => dead::run(verb, context).await,
+        Verb::Replay(args) => replay::run(args, context).await,
+        Verb::Prune(args) => prune::run(&args, context).await,
+        Verb::Stats => stats::run(context).await,
+        Verb::Bench(command) => bench::run(command, context.json()).await,
+        Verb::Completions(args) => completions::run(&args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
 }

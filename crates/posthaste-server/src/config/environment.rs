@@ -102,8 +102,5 @@ fn put(settings: &mut Table, name: &str, text: &str, origin: Origin) {
 }
 
 fn unquoted(value: &str) -> &str {
-    ['"', '\'']
-        .into_iter()
-        .find_map(|quote| value.strip_prefix(quote)?.strip_suffix(quote))
-        .unwrap_or(value)
+    ['"', '\''].into_iter().find_map(|quote| value.strip_prefix(quote)?.strip_suffix(quote)).unwrap_or(value)
 }

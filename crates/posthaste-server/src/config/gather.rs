@@ -4,10 +4,10 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use super::Config;
 use super::environment::{self, Environment};
 use super::problem::Problem;
 use super::tree::{Layer, Node, Origin, Table};
-use super::Config;
 
 /// The configuration file that is read when none is named.
 const FILE: &str = "posthaste.toml";
@@ -103,16 +103,22 @@ fn resolve_files(table: &mut Table, problems: &mut Vec<Problem>) {
             resolve_files(inner, problems);
         }
     }
-    let names: Vec<String> = table.0.keys().filter_map(|key| key.strip_suffix("_file").map(str::to_owned)).collect();
+    let names: Vec<String> =
+        table.0.keys().filter_map(|key| key.strip_suffix("_file").map(str::to_owned)).collect();
     for name in names {
-        let Some(Node::Leaf(toml::Value::String(path), origin)) = table.0.get(&format!("{name}_file")).cloned() else {
+        let Some(Node::Leaf(toml::Value::String(path), origin)) =
+            table.0.get(&format!("{name}_file")).cloned()
+        else {
             continue;
         };
         match table.0.get(&name).map(|node| node.origin().layer) {
             _ if path.is_empty() => continue,
             Some(layer) if layer > origin.layer => continue,
             Some(layer) if layer == origin.layer => {
-                problems.push(Problem::at(&origin, format!("{name}_file and {name} are both set; remove one of the two")));
+                problems.push(Problem::at(
+                    &origin,
+                    format!("{name}_file and {name} are both set; remove one of the two"),
+                ));
             }
             _ => {
                 if let Some(text) = read(&path, problems) {

@@ -35,7 +35,11 @@ pub struct LaneConfig {
 }
 
 impl LaneConfig {
-    pub(super) fn read(section: &Section<'_>, lease: Duration, targets: &BTreeMap<String, TargetConfig>) -> Self {
+    pub(super) fn read(
+        section: &Section<'_>,
+        lease: Duration,
+        targets: &BTreeMap<String, TargetConfig>,
+    ) -> Self {
         let orders = [("key", Order::PerKey), ("none", Order::None)];
         let config = Self {
             topics: section.list("topics"),
@@ -55,15 +59,18 @@ impl LaneConfig {
         section.require("timeout", config.timeout < lease, || {
             format!("must be shorter than relay.lease ({lease:?}), so that an answer comes while the lane is owned")
         });
-        section.require("to", !config.to.is_empty(), || {
-            "is missing: every lane needs a target's name or a URL, like to = \"stdout:\"".to_owned()
-        });
+        section.require_present("to", &config.to);
         if config.goes_to_url() {
             let known = posthaste::target::check(&config.to);
-            section.require("to", known.is_ok(), || format!("is wrong: {}", known.err().map_or(String::new(), |e| e.to_string())));
+            section.require("to", known.is_ok(), || {
+                format!("is wrong: {}", known.err().map_or(String::new(), |e| e.to_string()))
+            });
         } else {
             section.require("to", targets.contains_key(&config.to), || {
-                format!("names the target {:?}, which is not there; add [targets.{}] or write a URL", config.to, config.to)
+                format!(
+                    "names the target {:?}, which is not there; add [targets.{}] or write a URL",
+                    config.to, config.to
+                )
             });
         }
         config

@@ -76,7 +76,7 @@ impl Config {
         let mut all = defaults.clone();
         all.overlay(settings.clone());
         let problems = RefCell::new(syntax);
-        let config = Section::new("", &all, &defaults, &problems).finish(Self::read_all);
+        let config = Section::root(&all, &defaults, &problems).finish(Self::read_all);
         match problems.into_inner() {
             problems if problems.is_empty() => Ok(config),
             problems => Err(problems),

@@ -14,7 +14,11 @@ pub struct PruneConfig {
 impl PruneConfig {
     pub(super) fn read(section: &Section<'_>) -> Self {
         let config = Self { interval: section.duration("interval") };
-        section.within("interval", config.interval, Duration::from_secs(1)..=Duration::from_secs(30 * 86_400));
+        section.within(
+            "interval",
+            config.interval,
+            Duration::from_secs(1)..=Duration::from_secs(30 * 86_400),
+        );
         config
     }
 }

@@ -1,7 +1,18 @@
 //! `[relay]`: how lanes are driven, and the relay that the whole configuration describes.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
+use posthaste::Result;
+use posthaste::relay::{Lane, Relay};
+use posthaste::schema::Backend;
+use posthaste::target::Target;
+use secrecy::ExposeSecret;
+
+use super::Config;
+use super::lane::LaneConfig;
 use super::section::Section;
 
 /// How lanes are driven.
@@ -33,4 +44,53 @@ impl RelayConfig {
         });
         config
     }
+}
+
+/// The relay that a configuration describes, on this store: every configured lane, each with its target.
+///
+/// # Errors
+/// `Config` for a target that cannot be opened.
+pub fn build(config: &Config, store: Arc<dyn Backend>) -> Result<Relay> {
+    let targets = open_targets(config)?;
+    let RelayConfig { id, lease, poll_max, grace } = &config.relay;
+    let id = if id.is_empty() { fresh_id() } else { id.clone() };
+    let mut relay = Relay::new(store).id(id).poll_max(*poll_max).grace(*grace);
+    for (name, lane) in &config.lanes {
+        let target = match targets.get(lane.to.as_str()) {
+            Some(target) => Arc::clone(target),
+            None => {
+                posthaste::target::open(&lane.to).map_err(|error| error.during(format!("lane {name}")))?
+            }
+        };
+        relay = relay.lane(build_lane(name.as_str(), lane)?.to(target).lease(*lease));
+    }
+    Ok(relay)
+}
+
+/// Every configured target by its name, opened once for all lanes that name it.
+fn open_targets(config: &Config) -> Result<BTreeMap<&str, Arc<dyn Target>>> {
+    let open = |(name, target): (&'_ String, &super::target::TargetConfig)| {
+        posthaste::target::open(target.url.expose_secret())
+            .map_err(|error| error.during(format!("target {name}")))
+    };
+    config.targets.iter().map(|entry| Ok((entry.0.as_str(), open(entry)?))).collect()
+}
+
+fn build_lane(name: &str, lane: &LaneConfig) -> Result<Lane> {
+    Ok(Lane::named(name)?
+        .topics(lane.topics.iter().map(|pattern| pattern.as_str()))?
+        .start(lane.start)
+        .order(lane.order)
+        .on_dead(lane.on_dead)
+        .window(lane.window)
+        .window_bytes(lane.window_bytes)
+        .timeout(lane.timeout)
+        .retry(lane.retry.clone()))
+}
+
+/// The host's name and a random suffix, so that people see where a relay runs and two on one host differ.
+fn fresh_id() -> String {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host.trim();
+    format!("{}-{:08x}", if host.is_empty() { "relay" } else { host }, fastrand::u32(..))
 }

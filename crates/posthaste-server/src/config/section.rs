@@ -7,18 +7,20 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use toml::Value;
 
 use super::problem::Problem;
 use super::tree::{Layer, Node, Origin, Table};
 use super::unit;
 
-const DEFAULTS_HOLD: &str = "the embedded defaults have this key and its value is valid: a test reads them all";
+const DEFAULTS_HOLD: &str =
+    "the embedded defaults have this key and its value is valid: a test reads them all";
 
 /// One table. A value that is wrong is reported and its default taken, so that the next mistakes are found too.
 pub(super) struct Section<'a> {
     path: String,
+    origin: Origin,
     table: &'a Table,
     defaults: &'a Table,
     problems: &'a RefCell<Vec<Problem>>,
@@ -27,13 +29,20 @@ pub(super) struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    pub(super) fn new(
-        path: impl Into<String>,
+    /// The whole tree.
+    pub(super) fn root(table: &'a Table, defaults: &'a Table, problems: &'a RefCell<Vec<Problem>>) -> Self {
+        Self::new(String::new(), Origin::new(Layer::Default, "configuration"), table, defaults, problems)
+    }
+
+    fn new(
+        path: String,
+        origin: Origin,
         table: &'a Table,
         defaults: &'a Table,
         problems: &'a RefCell<Vec<Problem>>,
     ) -> Self {
-        Self { path: path.into(), table, defaults, problems, known: RefCell::default(), failed: RefCell::default() }
+        let (known, failed) = (RefCell::default(), RefCell::default());
+        Self { path, origin, table, defaults, problems, known, failed }
     }
 
     /// Reads what this table holds, then reports every key that nobody asked for.
@@ -53,15 +62,15 @@ impl<'a> Section<'a> {
     pub(super) fn table<T>(&self, key: &str, read: impl FnOnce(&Section<'_>) -> T) -> T {
         self.know(key);
         let defaults = self.defaults.table(key).expect(DEFAULTS_HOLD);
-        let table = match self.table.0.get(key) {
-            Some(Node::Table(table, _)) => table,
+        let (table, origin) = match self.table.0.get(key) {
+            Some(Node::Table(table, origin)) => (table, origin),
             Some(Node::Leaf(_, origin)) => {
                 self.report(origin, format!("{} must be a table", self.name(key)));
-                defaults
+                (defaults, origin)
             }
-            None => defaults,
+            None => (defaults, &self.origin),
         };
-        Section::new(self.name(key), table, defaults, self.problems).finish(read)
+        Section::new(self.name(key), origin.clone(), table, defaults, self.problems).finish(read)
     }
 
     /// Every table inside the table `key`, by its name; `*` holds the defaults of all others and is no entry.
@@ -73,13 +82,14 @@ impl<'a> Section<'a> {
         let shared = entries.table("*").unwrap_or(&empty);
         let mut values = Vec::new();
         for (name, node) in entries.0.iter().filter(|(name, _)| *name != "*") {
-            let Node::Table(own, _) = node else {
+            let Node::Table(own, origin) = node else {
                 self.report(node.origin(), format!("{key}.{name} must be a table"));
                 continue;
             };
             let mut table = shared.clone();
             table.overlay(own.clone());
-            let section = Section::new(format!("{key}.{name}"), &table, defaults, self.problems);
+            let section =
+                Section::new(format!("{key}.{name}"), origin.clone(), &table, defaults, self.problems);
             values.push(section.finish(|section| read(name, section)));
         }
         values
@@ -143,8 +153,10 @@ impl<'a> Section<'a> {
                 Value::String(text) if origin.is_untyped() => text.trim().parse().ok(),
                 _ => None,
             };
-            let fitting = number.filter(|number| bounds.contains(number)).and_then(|number| T::try_from(number).ok());
-            fitting.ok_or_else(|| format!("must be a whole number from {} to {}", bounds.start(), bounds.end()))
+            let fitting =
+                number.filter(|number| bounds.contains(number)).and_then(|number| T::try_from(number).ok());
+            fitting
+                .ok_or_else(|| format!("must be a whole number from {} to {}", bounds.start(), bounds.end()))
         })
     }
 
@@ -173,7 +185,8 @@ impl<'a> Section<'a> {
                 _ => None,
             };
             let texts = texts.ok_or("must be a list of texts, like [\"orders\", \"stock.*\"]")?;
-            let parse = |text: &str| text.parse().map_err(|error: posthaste::Error| format!("is wrong: {error}"));
+            let parse =
+                |text: &str| text.parse().map_err(|error: posthaste::Error| format!("is wrong: {error}"));
             texts.into_iter().map(parse).collect()
         })
     }
@@ -196,30 +209,21 @@ impl<'a> Section<'a> {
         });
     }
 
-    /// A secret address must at least look like one; its text is never shown.
-    pub(super) fn require_url(&self, key: &str, url: &SecretString) {
-        if url.expose_secret().is_empty() {
-            let origin = self.origin_of_table();
-            self.report(&origin, format!("{} is missing", self.name(key)));
-            return;
+    /// Reports a setting that has no default and was not made, where its table stands.
+    pub(super) fn require_present(&self, key: &str, value: &str) {
+        if value.is_empty() && self.failed.borrow_mut().insert(key.to_owned()) {
+            self.report(&self.origin, format!("{} is missing; it has no default", self.name(key)));
         }
-        self.require(key, url.expose_secret().contains(':'), || "is not a URL; write it with its scheme".to_owned());
     }
 
     /// The table's own name, where somebody chose it.
     pub(super) fn named<T: FromStr<Err = posthaste::Error>>(&self, name: &str) -> Option<T> {
-        let report = |error| self.report(&self.origin_of_table(), format!("{} is wrong: {error}", self.path));
+        let report = |error| self.report(&self.origin, format!("{} is wrong: {error}", self.path));
         name.parse().map_err(report).ok()
     }
 
     pub(super) fn is_default(&self, key: &str) -> bool {
         self.table.0.get(key).is_none_or(|node| node.origin().layer == Layer::Default)
-    }
-
-    /// Where this table is mentioned with the highest layer; for what is missing in it.
-    fn origin_of_table(&self) -> Origin {
-        let origins = self.table.0.values().map(Node::origin);
-        origins.max_by_key(|origin| origin.layer).cloned().unwrap_or_else(|| Origin::new(Layer::Default, "configuration"))
     }
 
     fn read<T>(&self, key: &str, read: impl Fn(&Value, &Origin) -> Result<T, String>) -> T {

@@ -1,11 +1,16 @@
 //! `[store]`: where events are kept.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use posthaste::Result;
 use posthaste::prefix::TablePrefix;
+use posthaste::schema::Backend;
+use posthaste::store::{StoreOptions, Synchronous};
 use secrecy::{ExposeSecret, SecretString};
 
+use super::Config;
 use super::section::Section;
 
 /// The file beside an embedded database that holds the API key of the first start.
@@ -22,17 +27,8 @@ pub struct StoreConfig {
     pub retain: Duration,
     /// How long a lane that nobody drives may hold events back.
     pub retain_max: Duration,
-    /// Whether every commit waits for the disk.
+    /// What a commit of an embedded store waits for.
     pub synchronous: Synchronous,
-}
-
-/// When a commit of an embedded store answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Synchronous {
-    /// After the disk has it: an acknowledged event survives a power cut.
-    Full,
-    /// Before: it survives the end of the process, but not a power cut.
-    Normal,
 }
 
 impl StoreConfig {
@@ -72,4 +68,31 @@ impl StoreConfig {
     fn has_known_scheme(&self) -> bool {
         self.database_file().is_some()
     }
+}
+
+/// Opens the configured store; an embedded one is made if it is not there.
+///
+/// # Errors
+/// What the store says about its file or server.
+pub async fn open(config: &Config) -> Result<Arc<dyn Backend>> {
+    posthaste::store::open_with(config.store.url.expose_secret(), options(config)).await
+}
+
+/// Opens the configured store, which must be there: for whoever only looks, so that a look in the wrong folder leaves
+/// nothing behind.
+///
+/// # Errors
+/// As [`open`], and for an embedded store that is not there.
+pub async fn open_existing(config: &Config) -> Result<Arc<dyn Backend>> {
+    let mut options = options(config);
+    options.create = false;
+    posthaste::store::open_with(config.store.url.expose_secret(), options).await
+}
+
+fn options(config: &Config) -> StoreOptions {
+    let mut options = StoreOptions::default();
+    options.prefix = config.store.prefix.clone();
+    options.synchronous = config.store.synchronous;
+    options.payload_bytes_max = config.server.payload_max;
+    options
 }

@@ -1,6 +1,6 @@
 //! `[targets.NAME]`: where lanes deliver to.
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 use super::section::Section;
 
@@ -14,7 +14,11 @@ pub struct TargetConfig {
 impl TargetConfig {
     pub(super) fn read(section: &Section<'_>) -> Self {
         let config = Self { url: section.secret("url") };
-        section.require_url("url", &config.url);
+        section.require_present("url", config.url.expose_secret());
+        let known = posthaste::target::check(config.url.expose_secret());
+        section.require("url", known.is_ok(), || {
+            format!("is wrong: {}", known.err().map_or(String::new(), |error| error.to_string()))
+        });
         config
     }
 }

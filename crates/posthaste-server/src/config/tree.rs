@@ -134,10 +134,9 @@ fn owned(value: &DeValue<'_>) -> Value {
         DeValue::String(text) => Value::String(text.to_string()),
         DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
             .map_or_else(|_| Value::String(number.to_string()), Value::Integer),
-        DeValue::Float(number) => number
-            .as_str()
-            .parse()
-            .map_or_else(|_| Value::String(number.to_string()), Value::Float),
+        DeValue::Float(number) => {
+            number.as_str().parse().map_or_else(|_| Value::String(number.to_string()), Value::Float)
+        }
         DeValue::Boolean(truth) => Value::Boolean(*truth),
         DeValue::Datetime(time) => Value::String(time.to_string()),
         DeValue::Array(items) => Value::Array(items.iter().map(|item| owned(item.get_ref())).collect()),

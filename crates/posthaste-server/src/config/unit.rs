@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-const DURATIONS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+const DURATIONS: [(&str, u64); 5] =
+    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 const SIZES: [(&str, u64); 7] = [
     ("B", 1),
     ("KiB", 1 << 10),
@@ -18,7 +19,8 @@ const SIZES: [(&str, u64); 7] = [
 /// # Errors
 /// Says how to write one.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || "is not a duration; write a number with a unit (ms, s, m, h, d), like 10s or 1h30m".to_owned();
+    let wrong =
+        || "is not a duration; write a number with a unit (ms, s, m, h, d), like 10s or 1h30m".to_owned();
     let mut rest = text.trim();
     let mut millis: u64 = 0;
     if rest.is_empty() {
@@ -84,7 +86,17 @@ mod tests {
         for (text, millis) in table {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for text in ["", "10", "s", "10 seconds", "-1s", "1.5s", "10sx", "99999999999999999999s", "18446744073709551615d"] {
+        for text in [
+            "",
+            "10",
+            "s",
+            "10 seconds",
+            "-1s",
+            "1.5s",
+            "10sx",
+            "99999999999999999999s",
+            "18446744073709551615d",
+        ] {
             assert!(duration(text).is_err(), "{text:?}");
         }
     }

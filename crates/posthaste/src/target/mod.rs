@@ -5,10 +5,11 @@ pub mod stdout;
 
 use std::sync::Arc;
 
-use posthaste_core::target::Target;
+
 use posthaste_core::{Error, Result};
 
 pub use null::NullTarget;
+pub use posthaste_core::target::*;
 pub use stdout::StdoutTarget;
 
 /// What this build can deliver to.

@@ -1,0 +1,99 @@
+//! Doing something to what matches: count first, ask for `--yes` where it cannot be undone, then do it.
+
+use posthaste::admin::{Applied, Command, Filter};
+use posthaste::schema::Backend;
+use serde::Serialize;
+
+use super::context::Context;
+use super::output;
+use crate::exit::Failure;
+
+/// Whether to do it.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct DryRun {
+    /// Only count
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+/// Whether to do it for good.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct Consent {
+    /// Only count
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Do it: this cannot be undone
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(super) yes: bool,
+}
+
+/// What was done.
+#[derive(Serialize)]
+struct AppliedDocument<'a> {
+    command: &'a str,
+    matched: u64,
+    changed: u64,
+    dry_run: bool,
+}
+
+/// An action in words: `discard`, `12 dead events`.
+pub(super) struct Action<'a> {
+    pub(super) context: &'a Context,
+    pub(super) store: &'a dyn Backend,
+    pub(super) filter: &'a Filter,
+    /// What is counted: `dead events`.
+    pub(super) what: &'a str,
+}
+
+impl Action<'_> {
+    /// Does what can be undone, or only counts.
+    pub(super) async fn run(&self, dry: DryRun, command: impl Fn(bool) -> Command) -> Result<(), Failure> {
+        let applied = self.apply(command(dry.dry_run)).await?;
+        self.tell(applied, &command(true), dry.dry_run)
+    }
+
+    /// Does what cannot be undone, if somebody said `--yes`; counts it in any case.
+    pub(super) async fn run_for_good(
+        &self,
+        consent: Consent,
+        command: impl Fn(bool) -> Command,
+    ) -> Result<(), Failure> {
+        if consent.yes {
+            let applied = self.apply(command(false)).await?;
+            return self.tell(applied, &command(true), false);
+        }
+        let counted = self.apply(command(true)).await?;
+        if consent.dry_run {
+            return self.tell(counted, &command(true), true);
+        }
+        let (name, matched) = (command(true).name(), counted.matched);
+        self.refuse_nothing(counted)?;
+        Err(Failure::usage(format!("{name} {matched} {}: this cannot be undone; say --yes to do it", self.what)))
+    }
+
+    async fn apply(&self, command: Command) -> Result<Applied, Failure> {
+        let spinner = output::spinner(command.name());
+        let applied = self.store.apply(self.filter, command, &self.context.actor()).await;
+        spinner.finish_and_clear();
+        Ok(applied?)
+    }
+
+    fn tell(&self, applied: Applied, command: &Command, dry_run: bool) -> Result<(), Failure> {
+        let Applied { matched, changed, .. } = applied;
+        if self.context.json() {
+            output::json(&AppliedDocument { command: command.name(), matched, changed, dry_run })?;
+        } else if dry_run {
+            output::line(&format!("would {} {matched} {}", command.name(), self.what))?;
+        } else if matched > 0 {
+            output::line(&format!("{}: {changed} of {matched} {}", command.name(), self.what))?;
+        }
+        self.refuse_nothing(applied)
+    }
+
+    fn refuse_nothing(&self, applied: Applied) -> Result<(), Failure> {
+        if applied.matched == 0 {
+            return Err(Failure::nothing(format!("find any {} that match", self.what)));
+        }
+        Ok(())
+    }
+}

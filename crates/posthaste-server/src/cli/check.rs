@@ -1,0 +1,95 @@
+//! `posthaste check`: whether the configuration is right and, with `--connect`, whether everything it names is there.
+
+use secrecy::ExposeSecret;
+use serde::Serialize;
+
+use super::context::Context;
+use super::output;
+use crate::exit::{Code, Failure};
+
+/// What `check` takes.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Also open the store and every target
+    #[arg(long)]
+    connect: bool,
+    /// Print the default configuration: every setting with its meaning
+    #[arg(long, conflicts_with = "connect")]
+    pub(super) print: bool,
+}
+
+/// What was looked at.
+#[derive(Serialize)]
+struct CheckDocument {
+    name: String,
+    ok: bool,
+    detail: String,
+    #[serde(skip)]
+    code: Code,
+}
+
+/// Everything that was looked at.
+#[derive(Serialize)]
+struct ReportDocument {
+    ok: bool,
+    checks: Vec<CheckDocument>,
+}
+
+/// The configuration was read before this is called, so it has no mistakes.
+pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let (lanes, targets) = (context.config.lanes.len(), context.config.targets.len());
+    let read = format!("valid, {lanes} lanes, {targets} targets");
+    let mut checks = vec![passed("configuration", read)];
+    if args.connect {
+        checks.push(check_store(context).await);
+        checks.extend(check_targets(context).await);
+    }
+    let failed = checks.iter().find(|check| !check.ok).map(|check| (check.code, check.name.clone()));
+    if context.json() {
+        output::json(&ReportDocument { ok: failed.is_none(), checks })?;
+    } else {
+        for check in &checks {
+            let mark = if check.ok { "ok" } else { "FAILED" };
+            output::line(&format!("{mark:<7}{}: {}", check.name, check.detail))?;
+        }
+    }
+    match failed {
+        Some((code, name)) => Err(Failure::new(code, format!("check {name}"))),
+        None => Ok(()),
+    }
+}
+
+async fn check_store(context: &Context) -> CheckDocument {
+    let status = async { context.store().await?.status().await.map_err(Failure::from) };
+    match status.await {
+        Ok(status) if status.usable() => passed("store", format!("reachable, schema {}", status.wanted)),
+        Ok(_) => failed("store", Failure::config("its tables are not ready; run posthaste migrate up")),
+        Err(failure) => failed("store", failure),
+    }
+}
+
+async fn check_targets(context: &Context) -> Vec<CheckDocument> {
+    let config = &context.config;
+    let named = config.targets.iter().map(|(name, target)| {
+        (format!("target {name}"), target.url.expose_secret().to_owned())
+    });
+    let direct = config.lanes.iter().filter(|(_, lane)| lane.goes_to_url());
+    let direct = direct.map(|(name, lane)| (format!("target of lane {name}"), lane.to.clone()));
+    let mut checks = Vec::new();
+    for (name, url) in named.chain(direct) {
+        let pinged = async { posthaste::target::open(&url)?.ping().await };
+        checks.push(match pinged.await {
+            Ok(()) => passed(name, "would take events".to_owned()),
+            Err(error) => failed(name, Failure::target(&error)),
+        });
+    }
+    checks
+}
+
+fn passed(name: impl Into<String>, detail: String) -> CheckDocument {
+    CheckDocument { name: name.into(), ok: true, detail, code: Code::Ok }
+}
+
+fn failed(name: impl Into<String>, failure: Failure) -> CheckDocument {
+    CheckDocument { name: name.into(), ok: false, detail: failure.to_string(), code: failure.code() }
+}

@@ -1,0 +1,130 @@
+//! What every verb needs: the configuration, how to answer, and the way to the events.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use posthaste::admin::Actor;
+use posthaste::schema::Backend;
+use secrecy::SecretString;
+
+use super::client::Client;
+use crate::config::{self, Config, Environment, Flag};
+use crate::exit::Failure;
+
+/// Flags that every verb has.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Globals {
+    /// Read this configuration file instead of ./posthaste.toml
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Act on this store directly, like sqlite://posthaste.db
+    #[arg(long, global = true, value_name = "URL", conflicts_with = "server")]
+    pub(super) store: Option<String>,
+    /// Ask this server, like http://127.0.0.1:7070
+    #[arg(long, global = true, value_name = "URL")]
+    pub(super) server: Option<String>,
+    /// Read the API key from this file [default: POSTHASTE_API_KEY, then posthaste.key beside the database]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(super) key_file: Option<PathBuf>,
+    /// How to answer
+    #[arg(long, global = true, value_enum, default_value_t = Output::Table)]
+    pub(super) output: Output,
+}
+
+impl Globals {
+    pub(super) fn flags(&self) -> Vec<Flag> {
+        let store = self.store.clone().map(|value| Flag { flag: "--store", path: "store.url", value });
+        store.into_iter().collect()
+    }
+}
+
+/// How a verb answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    /// For people
+    Table,
+    /// One JSON document on stdout, and nothing else there
+    Json,
+}
+
+/// What every verb needs.
+pub(super) struct Context {
+    pub(super) config: Arc<Config>,
+    environment: Environment,
+    globals: Globals,
+}
+
+/// The way to the events: through a server that runs, or straight to the store.
+pub(super) enum Access {
+    Server(Client),
+    Store(Arc<dyn Backend>),
+}
+
+impl Context {
+    pub(super) fn new(config: Config, environment: Environment, globals: Globals) -> Self {
+        Self { config: Arc::new(config), environment, globals }
+    }
+
+    pub(super) fn json(&self) -> bool {
+        self.globals.output == Output::Json
+    }
+
+    /// Who acts, for the audit.
+    pub(super) fn actor(&self) -> Actor {
+        Actor::new(self.environment.get("USER").unwrap_or("unknown"), "cli")
+    }
+
+    /// The store, made if it is not there.
+    pub(super) async fn store(&self) -> Result<Arc<dyn Backend>, Failure> {
+        self.refuse_server()?;
+        config::store::open(&self.config).await.map_err(open_failure)
+    }
+
+    /// The store, which must be there.
+    pub(super) async fn existing_store(&self) -> Result<Arc<dyn Backend>, Failure> {
+        self.refuse_server()?;
+        config::store::open_existing(&self.config).await.map_err(open_failure)
+    }
+
+    /// `--server` asks that server; `--store` goes to the store; with neither, the configured address is asked, and the
+    /// store if nobody listens there.
+    pub(super) async fn access(&self, may_create: bool) -> Result<Access, Failure> {
+        if let Some(url) = &self.globals.server {
+            return Ok(Access::Server(Client::new(url, self.api_key()?)?));
+        }
+        if self.globals.store.is_none()
+            && let Some(client) = Client::find(self.config.server.listen, self.api_key()?).await
+        {
+            return Ok(Access::Server(client));
+        }
+        let store = if may_create { self.store().await } else { self.existing_store().await };
+        store.map(Access::Store)
+    }
+
+    /// Verbs that the server does not offer yet must not look as if they had asked it.
+    fn refuse_server(&self) -> Result<(), Failure> {
+        if self.globals.server.is_some() {
+            return Err(Failure::usage(
+                "ask the server: it does not offer this yet; use --store URL where the store can be reached",
+            ));
+        }
+        Ok(())
+    }
+
+    fn api_key(&self) -> Result<Option<SecretString>, Failure> {
+        let read = |file: &PathBuf| std::fs::read_to_string(file).map(|text| SecretString::from(text.trim()));
+        if let Some(file) = &self.globals.key_file {
+            let told = |error| Failure::usage(format!("read the API key from {}: {error}", file.display()));
+            return read(file).map(Some).map_err(told);
+        }
+        if let Some(key) = self.environment.api_key() {
+            return Ok(Some(SecretString::from(key)));
+        }
+        Ok(self.config.store.key_file().and_then(|file| read(&file).ok()))
+    }
+}
+
+pub(super) fn open_failure(error: posthaste::Error) -> Failure {
+    Failure::from(error.during("open the store"))
+}

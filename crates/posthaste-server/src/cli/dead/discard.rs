@@ -1,0 +1,29 @@
+//! `posthaste dead discard`: gives dead events up, with a record.
+
+use posthaste::admin::Command;
+
+use super::super::act::{Action, Consent};
+use super::super::context::Context;
+use super::super::filter::FilterArgs;
+use super::dead_of_a_lane;
+use crate::exit::Failure;
+
+/// What `dead discard` takes.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Why, for the record
+    #[arg(long, default_value = "discarded by an operator")]
+    reason: String,
+    #[command(flatten)]
+    consent: Consent,
+}
+
+pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let filter = dead_of_a_lane(&args.filter)?;
+    let store = context.existing_store().await?;
+    let action = Action { context, store: &*store, filter: &filter, what: "dead events" };
+    let discard = |dry_run| Command::Discard { reason: args.reason.clone(), dry_run };
+    action.run_for_good(args.consent, discard).await
+}

@@ -1,0 +1,50 @@
+//! `posthaste dead list`: dead events with why they died.
+
+use posthaste::admin::EventState;
+
+use super::super::context::Context;
+use super::super::event::list::{PageArgs, fetch, tell_next};
+use super::super::filter::FilterArgs;
+use super::super::output;
+use crate::exit::Failure;
+use crate::http::wire::{EventDocument, LaneViewDocument};
+
+const HEAD: [&str; 7] = ["DEAD SINCE (UTC)", "LANE", "ID", "TYPE", "FAILED", "CODE", "ERROR"];
+/// How much of an error a row shows.
+const ERROR_CHARS_MAX: usize = 60;
+
+/// What `dead list` takes.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
+    page: PageArgs,
+}
+
+pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let access = context.access(false).await?;
+    let page = fetch(&access, &args.filter, Some(EventState::Dead), &args.page).await?;
+    if context.json() {
+        return output::json(&page);
+    }
+    let rows = page.events.iter().flat_map(|event| {
+        event.lanes.iter().filter(|view| view.state == EventState::Dead.name()).map(move |view| row(event, view))
+    });
+    output::table(&HEAD, rows.collect(), "no dead events")?;
+    tell_next(&page);
+    Ok(())
+}
+
+fn row(event: &EventDocument, view: &LaneViewDocument) -> Vec<String> {
+    let error = view.last_error.as_deref().unwrap_or_default();
+    vec![
+        view.dead_at.as_deref().map(output::time).unwrap_or_default(),
+        view.lane.clone(),
+        event.id.clone(),
+        event.event_type.clone(),
+        view.attempts.to_string(),
+        view.code.clone().unwrap_or_default(),
+        error.chars().take(ERROR_CHARS_MAX).collect(),
+    ]
+}

@@ -1,0 +1,48 @@
+//! `posthaste lane list`: every lane with its totals.
+
+use super::super::context::{Access, Context};
+use super::super::output;
+use crate::exit::Failure;
+use crate::http::wire::{LaneDocument, LanePage};
+
+const HEAD: [&str; 9] =
+    ["LANE", "STATE", "OWNER", "UNREAD", "DELIVERED", "WAITING", "DEAD", "DISCARDED", "OLDEST UNREAD (UTC)"];
+
+pub(in crate::cli) async fn run(context: &Context) -> Result<(), Failure> {
+    let page = fetch(context).await?;
+    if context.json() {
+        return output::json(&page);
+    }
+    output::table(&HEAD, page.lanes.iter().map(row).collect(), "no lanes; a relay makes them when it first drives them")
+}
+
+/// Every lane, by the server or from the store.
+pub(in crate::cli) async fn fetch(context: &Context) -> Result<LanePage, Failure> {
+    match context.access(false).await? {
+        Access::Server(client) => {
+            let page = client.get("/v1/lanes").await?;
+            page.ok_or_else(|| Failure::other("list lanes: the server does not know /v1/lanes"))
+        }
+        Access::Store(store) => {
+            Ok(LanePage::of(&store.lanes().await.map_err(|error| error.during("list lanes"))?))
+        }
+    }
+}
+
+fn row(lane: &LaneDocument) -> Vec<String> {
+    let state = match &lane.reason {
+        Some(reason) => format!("{}: {reason}", lane.state),
+        None => lane.state.clone(),
+    };
+    vec![
+        lane.lane.clone(),
+        state,
+        lane.owner.clone().unwrap_or_default(),
+        lane.unread.to_string(),
+        lane.delivered.to_string(),
+        lane.waiting.to_string(),
+        lane.dead.to_string(),
+        lane.discarded.to_string(),
+        lane.oldest_unread_at.as_deref().map(output::time).unwrap_or_default(),
+    ]
+}

@@ -1,0 +1,58 @@
+//! `posthaste migrate`: makes and checks the store's tables.
+
+use clap::Subcommand;
+use posthaste::schema::SchemaStatus;
+use serde::Serialize;
+
+use super::context::Context;
+use super::output;
+use crate::exit::Failure;
+
+/// What `migrate` does.
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Bring the tables to this binary's version
+    Up,
+    /// Say which version is there and which this binary wants
+    Status,
+    /// Print the SQL that makes the tables
+    Print,
+}
+
+/// Which version is there, and which is wanted.
+#[derive(Serialize)]
+struct StatusDocument {
+    present: Option<u32>,
+    wanted: u32,
+    compatible_from: u32,
+    usable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    applied: Option<Vec<u32>>,
+}
+
+pub(super) async fn run(verb: &Verb, context: &Context) -> Result<(), Failure> {
+    match verb {
+        Verb::Print => {
+            output::write(posthaste_core::sql::sqlite_ddl(&context.config.store.prefix).as_bytes())
+        }
+        Verb::Status => {
+            let status = context.existing_store().await?.status().await?;
+            show(&status, None, context)
+        }
+        Verb::Up => {
+            let store = context.store().await?;
+            let applied = store.migrate().await?;
+            show(&store.status().await?, Some(applied), context)
+        }
+    }
+}
+
+fn show(status: &SchemaStatus, applied: Option<Vec<u32>>, context: &Context) -> Result<(), Failure> {
+    let SchemaStatus { present, wanted, compatible_from, .. } = *status;
+    if context.json() {
+        return output::json(&StatusDocument { present, wanted, compatible_from, usable: status.usable(), applied });
+    }
+    let there = present.map_or("none".to_owned(), |version| version.to_string());
+    let verdict = if status.usable() { "ready" } else { "run posthaste migrate up" };
+    output::line(&format!("schema {there}, this binary wants {wanted}: {verdict}"))
+}

@@ -1,0 +1,36 @@
+//! `posthaste prune`: removes old events that every lane has passed, and old dead ones if asked for.
+
+use std::time::Duration;
+
+use posthaste::admin::{Command, Filter};
+
+use super::act::{Action, Consent, DryRun};
+use super::context::Context;
+use crate::config::unit;
+use crate::exit::Failure;
+
+/// What `prune` takes.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Events taken in longer ago than this [default: store.retain]
+    #[arg(long, value_name = "DURATION", value_parser = unit::duration)]
+    older_than: Option<Duration>,
+    /// Also dead and discarded events that became so longer ago than this; needs --yes
+    #[arg(long, value_name = "DURATION", value_parser = unit::duration)]
+    dead_older_than: Option<Duration>,
+    #[command(flatten)]
+    consent: Consent,
+}
+
+pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let store = context.existing_store().await?;
+    let filter = Filter::default();
+    let action = Action { context, store: &*store, filter: &filter, what: "events" };
+    let delivered_age = Some(args.older_than.unwrap_or(context.config.store.retain));
+    let dead_age = args.dead_older_than;
+    let command = |dry_run| Command::Prune { delivered_age, dead_age, dry_run };
+    if dead_age.is_some() {
+        return action.run_for_good(args.consent, command).await;
+    }
+    action.run(DryRun { dry_run: args.consent.dry_run }, command).await
+}

@@ -1,0 +1,97 @@
+//! `posthaste relay`: drives the configured lanes, until a signal or, with `--once`, until nothing is due.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthaste::relay::Report;
+use posthaste::schema::Backend;
+use serde::Serialize;
+
+use super::context::{Context, open_failure};
+use super::output;
+use super::serve::stopped;
+use crate::config::{self, Config, Flag};
+use crate::exit::{Code, Failure};
+use crate::shutdown::{self, Shutdown};
+
+const STORE_PAUSE_MIN: Duration = Duration::from_millis(100);
+const STORE_PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// What `relay` takes.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Deliver what is due now, then end
+    #[arg(long)]
+    once: bool,
+    /// Drive the lane `main` to this target, like stdout:
+    #[arg(long, value_name = "URL")]
+    to: Option<String>,
+}
+
+impl Args {
+    pub(super) fn flags(&self) -> Vec<Flag> {
+        let to = self.to.clone().map(|value| Flag { flag: "--to", path: "lanes.main.to", value });
+        to.into_iter().collect()
+    }
+}
+
+pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    if context.config.lanes.is_empty() {
+        return Err(Failure::config(
+            "relay: no lane is configured; add [lanes.main] with to = \"stdout:\" to posthaste.toml, or say --to URL",
+        ));
+    }
+    if args.once {
+        return once(context).await;
+    }
+    let config = &context.config;
+    stopped(shutdown::until_signalled(|shutdown| relay(config, shutdown)).await)
+}
+
+async fn relay(config: &Config, shutdown: Shutdown) -> Result<(), Failure> {
+    let Some(store) = wait_for_store(config, &shutdown).await? else { return Ok(()) };
+    config::relay::build(config, store)?.run(shutdown.begun()).await.map_err(Failure::from)
+}
+
+/// Opens the store, waiting while it is away. `None`: the end was asked for meanwhile.
+async fn wait_for_store(config: &Config, shutdown: &Shutdown) -> Result<Option<Arc<dyn Backend>>, Failure> {
+    let mut pause = STORE_PAUSE_MIN;
+    loop {
+        match config::store::open(config).await {
+            Ok(store) => return Ok(Some(store)),
+            Err(error) if error.retryable() => tracing::warn!(%error, "the store is away; trying again"),
+            Err(error) => return Err(open_failure(error)),
+        }
+        if tokio::time::timeout(pause, shutdown.begun()).await.is_ok() {
+            return Ok(None);
+        }
+        pause = (pause * 2).min(STORE_PAUSE_MAX);
+    }
+}
+
+/// What `relay --once` answers as JSON.
+#[derive(Serialize)]
+struct ReportDocument {
+    delivered: u64,
+    retried: u64,
+    dead: u64,
+    lanes_skipped: u64,
+    lanes_unavailable: u64,
+}
+
+async fn once(context: &Context) -> Result<(), Failure> {
+    let store = context.store().await?;
+    let report = config::relay::build(&context.config, store)?.once().await?;
+    let Report { delivered, retried, dead, lanes_skipped, lanes_unavailable, .. } = report;
+    if context.json() {
+        output::json(&ReportDocument { delivered, retried, dead, lanes_skipped, lanes_unavailable })?;
+    } else {
+        // On stderr, because a lane may deliver to stdout.
+        output::note(&format!("delivered {delivered}, to be tried again {retried}, dead {dead}"));
+    }
+    if lanes_unavailable > 0 {
+        let message = format!("deliver: {lanes_unavailable} lanes have a target that takes no events; they wait");
+        return Err(Failure::new(Code::Target, message));
+    }
+    Ok(())
+}

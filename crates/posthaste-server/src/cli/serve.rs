@@ -1,0 +1,37 @@
+//! `posthaste serve`: REST and the configured lanes, until a signal.
+
+use std::sync::Arc;
+
+use super::context::Context;
+use crate::config::Flag;
+use crate::exit::Failure;
+use crate::shutdown;
+
+/// What `serve` takes.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Listen here instead of server.listen
+    #[arg(long, value_name = "IP:PORT")]
+    listen: Option<String>,
+}
+
+impl Args {
+    pub(super) fn flags(&self) -> Vec<Flag> {
+        let listen = self.listen.clone().map(|value| Flag { flag: "--listen", path: "server.listen", value });
+        listen.into_iter().collect()
+    }
+}
+
+pub(super) async fn run(context: &Context) -> Result<(), Failure> {
+    let config = Arc::clone(&context.config);
+    stopped(shutdown::until_signalled(|shutdown| crate::serve::run(config, shutdown)).await)
+}
+
+/// What a verb that runs until a signal answers. A second signal is an end like any other: what was in flight is
+/// delivered again.
+pub(super) fn stopped(outcome: std::io::Result<Option<Result<(), Failure>>>) -> Result<(), Failure> {
+    match outcome {
+        Ok(ended) => ended.unwrap_or(Ok(())),
+        Err(error) => Err(Failure::other(format!("listen to signals: {error}"))),
+    }
+}
