@@ -102,6 +102,8 @@ impl Reading {
 
     /// An event of the log was handed out, or waits in `to_park`; the place cannot pass it before it is settled.
     pub(super) fn take(&mut self, seq: i64) {
+        self.read_to(seq - 1);
+        self.read = seq;
         self.taken += 1;
         self.prefix.handed(Ticket(seq), Place { seq, taken: self.taken });
     }
@@ -159,6 +161,10 @@ mod tests {
         assert_eq!((reading.advance(), reading.place.seq), (0, 10), "11 is out");
         reading.prefix.settle(Ticket(11));
         assert_eq!((reading.advance(), reading.place.seq), (2, 20), "12 is parked");
+        reading.take(23);
+        assert_eq!((reading.advance(), reading.place.seq), (0, 22), "what nobody wanted holds up nothing");
+        reading.prefix.settle(Ticket(23));
+        assert_eq!((reading.advance(), reading.place.seq), (1, 23));
         assert!(reading.aside.is_empty());
         reading.read_to(25);
         assert_eq!((reading.advance(), reading.place.seq), (0, 25), "nothing of it was wanted");

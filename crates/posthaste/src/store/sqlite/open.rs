@@ -1,6 +1,5 @@
 //! Opening connections to the file, each set up for its task.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use posthaste_core::{Error, ErrorKind, Result};
@@ -22,39 +21,44 @@ const STATEMENTS_MAX: usize = 96;
 const WRITER_CACHE_KIB: u32 = 8 * 1024;
 const READER_CACHE_KIB: u32 = 4 * 1024;
 
-/// Makes the file, if it may be made and is not there, so that only its owner can read it.
-pub(super) fn make_file(address: &Address) -> Result<()> {
-    if address.mode != Mode::ReadWriteCreate {
-        return Ok(());
-    }
+/// Makes sure that the file can be written, and makes it, readable by its owner only, if it may be made and is not there.
+/// SQLite itself would say little more than "unable to open".
+pub(super) fn prepare_file(address: &Address) -> Result<()> {
     let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    match options.open(&address.path) {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(cannot_make(&address.path, error)),
+    options.read(true).write(true);
+    let mut opened = options.open(&address.path);
+    let is_missing = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+    if address.mode == Mode::ReadWriteCreate && opened.as_ref().is_err_and(is_missing) {
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        // Not `create_new`: another process may make it at the same time.
+        opened = options.create(true).truncate(false).open(&address.path);
     }
+    opened.map(drop).map_err(|error| cannot_write(address, error))
 }
 
-fn cannot_make(path: &Path, error: std::io::Error) -> Error {
+fn cannot_write(address: &Address, error: std::io::Error) -> Error {
     use std::io::ErrorKind as Io;
-    let file = path.display();
+    let file = address.path.display();
     let (kind, message) = match error.kind() {
-        Io::NotFound => {
+        Io::NotFound if address.mode == Mode::ReadWriteCreate => {
             (ErrorKind::Config, format!("{file} cannot be made: its folder does not exist; make it first"))
         }
+        Io::NotFound => (ErrorKind::Config, format!("{file} does not exist, and mode=rw does not make it")),
         Io::PermissionDenied => {
-            (ErrorKind::Config, format!("{file} cannot be made: this user may not write its folder"))
+            (ErrorKind::Config, format!("{file} cannot be written: this user may not write it or its folder"))
         }
-        Io::ReadOnlyFilesystem => {
-            (ErrorKind::Config, format!("{file} cannot be made: its disk is mounted read-only"))
-        }
+        Io::ReadOnlyFilesystem => (
+            ErrorKind::Config,
+            format!(
+                "{file} cannot be written: its disk is mounted read-only; mount it otherwise or name another file"
+            ),
+        ),
         Io::StorageFull => {
             (ErrorKind::Unavailable, format!("{file} cannot be made: its disk is full; free some space"))
         }
-        _ => (ErrorKind::Config, format!("{file} cannot be made")),
+        Io::IsADirectory => (ErrorKind::Config, format!("{file} is a folder; name a file in it")),
+        _ => (ErrorKind::Config, format!("{file} cannot be written")),
     };
     Error::new(kind, message).because(error)
 }

@@ -213,3 +213,106 @@ fn reached(group: &[Box<dyn Job>], publish: &'static str, settle: &'static str) 
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file() -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        let tables = "PRAGMA foreign_keys = ON; CREATE TABLE n (n INTEGER PRIMARY KEY);
+            CREATE TABLE child (n REFERENCES n (n) DEFERRABLE INITIALLY DEFERRED);";
+        connection.execute_batch(tables).unwrap();
+        connection
+    }
+
+    /// A job that runs this statement and answers with its number.
+    fn job(number: i64, sql: &'static str) -> (Box<dyn Job>, oneshot::Receiver<Result<i64>>) {
+        let (reply, answer) = oneshot::channel();
+        let work = move |connection: &Connection| {
+            let done = connection.execute_batch(sql).map(|()| number);
+            done.map_err(|error| explain(error, Path::new("test.db")))
+        };
+        let job = Work {
+            kind: Kind::Other,
+            reply,
+            work: Some(work),
+            after: |_: Option<&i64>| (),
+            answer: None,
+            _room: None,
+        };
+        (Box::new(job), answer)
+    }
+
+    /// Runs these in one commit; answers what each heard.
+    fn run(connection: &Connection, texts: &[&'static str]) -> Vec<Result<i64>> {
+        let (mut group, answers): (Vec<_>, Vec<_>) =
+            texts.iter().enumerate().map(|(number, sql)| job(number as i64, sql)).unzip();
+        let failed = commit(connection, Path::new("test.db"), &mut group).err();
+        group.into_iter().for_each(|job| job.finish(failed.as_ref()));
+        answers.into_iter().map(|mut answer| answer.try_recv().unwrap()).collect()
+    }
+
+    fn numbers(connection: &Connection) -> Vec<i64> {
+        let mut statement = connection.prepare("SELECT n FROM n ORDER BY n").unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().map(|n| n.unwrap()).collect()
+    }
+
+    #[test]
+    fn a_job_that_fails_half_way_takes_back_only_itself() {
+        let connection = file();
+        let heard = run(
+            &connection,
+            &[
+                "INSERT INTO n VALUES (1)",
+                "INSERT INTO n VALUES (2); INSERT INTO n VALUES (1)",
+                "INSERT INTO n VALUES (3)",
+            ],
+        );
+        assert_eq!(numbers(&connection), [1, 3]);
+        assert!(matches!(heard[..], [Ok(0), Err(_), Ok(2)]), "{heard:?}");
+    }
+
+    /// The commit itself fails: a deferred constraint is broken.
+    #[test]
+    fn if_the_commit_fails_everybody_hears_it_and_nothing_is_stored() {
+        let connection = file();
+        let heard = run(&connection, &["INSERT INTO n VALUES (1)", "INSERT INTO child VALUES (9)"]);
+        assert!(heard.iter().all(|answer| answer.is_err()), "{heard:?}");
+        assert!(numbers(&connection).is_empty());
+        assert!(connection.is_autocommit(), "the next group can begin");
+        assert!(run(&connection, &["INSERT INTO n VALUES (5)"])[0].is_ok());
+    }
+
+    /// Somebody in the group ends the transaction behind our back, as SQLite itself does on a full disk.
+    #[test]
+    fn if_sqlite_rolls_back_by_itself_everybody_hears_it() {
+        let connection = file();
+        let heard = run(
+            &connection,
+            &["INSERT INTO n VALUES (1)", "INSERT OR ROLLBACK INTO n VALUES (1)", "INSERT INTO n VALUES (2)"],
+        );
+        assert!(heard.iter().all(|answer| answer.is_err()), "{heard:?}");
+        assert!(numbers(&connection).is_empty());
+    }
+
+    #[test]
+    fn a_panic_spoils_its_own_job_only() {
+        let connection = file();
+        let (reply, mut answer) = oneshot::channel::<Result<()>>();
+        let work = |connection: &Connection| {
+            connection.execute_batch("INSERT INTO n VALUES (7)").unwrap();
+            panic!("on purpose")
+        };
+        let kind = Kind::Other;
+        let panics =
+            Work { kind, reply, work: Some(work), after: |_: Option<&()>| (), answer: None, _room: None };
+        let (fine, mut fine_answer) = job(1, "INSERT INTO n VALUES (8)");
+        let mut group: Vec<Box<dyn Job>> = vec![Box::new(panics), fine];
+        assert!(commit(&connection, Path::new("test.db"), &mut group).is_ok());
+        group.into_iter().for_each(|job| job.finish(None));
+        assert!(answer.try_recv().unwrap().is_err());
+        assert!(fine_answer.try_recv().unwrap().is_ok());
+        assert_eq!(numbers(&connection), [8]);
+    }
+}
