@@ -172,7 +172,9 @@ mod tests {
         assert!(ApiKey::parse(key.expose()).is_some());
         assert_ne!(key.expose(), other.expose());
         assert!(!format!("{key:?}").contains(key.expose()));
-        for wrong in ["", "ph_", "ph_short", &key.expose().replace("ph_", "xx_"), &format!("{}=", key.expose())] {
+        for wrong in
+            ["", "ph_", "ph_short", &key.expose().replace("ph_", "xx_"), &format!("{}=", key.expose())]
+        {
             assert!(ApiKey::parse(wrong).is_none(), "{wrong}");
         }
     }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::exit::{Code, Failure};
-use crate::http::{App, ConnectionLimits, Face, Limits, Metrics, Server, UPKEEP_EVERY, router};
+use crate::http::{App, ConnectionLimits, Face, Limits, Metrics, Server, UPKEEP_EVERY, make_room, router};
 use crate::keys;
 use crate::shutdown::Shutdown;
 use welcome::Welcome;
@@ -38,6 +38,13 @@ pub async fn run(config: Arc<Config>, shutdown: Shutdown) -> Result<(), Failure>
         Some(address) => Some(bind(address).await?),
         None => None,
     };
+    let room = make_room(config.server.connections_max);
+    if room < config.server.connections_max {
+        tracing::warn!(
+            room,
+            "the system allows fewer connections than server.connections_max; raise its limit of open files"
+        );
+    }
     let metrics = Metrics::install()?;
     let Some(store) = open_store(&config, &shutdown).await? else { return Ok(()) };
     let key = keys::first_start(&*store, config.store.key_file().as_deref()).await?;

@@ -14,6 +14,7 @@
 mod app;
 mod auth;
 mod events;
+mod files;
 mod health;
 mod lanes;
 mod metrics;
@@ -25,6 +26,7 @@ mod stream;
 pub mod wire;
 
 pub use app::{App, Limits};
+pub use files::make_room;
 pub use metrics::{Metrics, UPKEEP_EVERY};
 pub use router::{Face, router};
 pub use server::{ConnectionLimits, Server};

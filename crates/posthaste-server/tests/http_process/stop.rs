@@ -22,6 +22,8 @@ async fn a_signal_ends_it_cleanly() {
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
     let folder = tempfile::tempdir().unwrap();
+    let patient = "[relay]\ngrace = \"1h\"\n[server]\nbody_timeout = \"1h\"\nrequest_timeout = \"1h\"\n";
+    std::fs::write(folder.path().join("posthaste.toml"), patient).unwrap();
     let process = Process::start(folder.path()).await;
     let mut half = process.client.connect().await;
     let wanted = [("content-length", "100"), ("expect", "100-continue")];
