@@ -270,7 +270,8 @@ impl Driver {
     /// # Errors
     /// What the store says.
     pub async fn settle_as(&self, claimed: &[Claimed], outcome: Outcome) -> LawResult {
-        self.settle(claimed.iter().map(|claimed| Settled::new(claimed.ticket, outcome.clone())).collect()).await
+        self.settle(claimed.iter().map(|claimed| Settled::new(claimed.ticket, outcome.clone())).collect())
+            .await
     }
 
     /// Renews and nothing else.
@@ -303,7 +304,11 @@ impl Driver {
     /// What the store says.
     pub async fn give_up(self) -> LawResult {
         let standing = self.settle_then(Vec::new(), Then::GiveUp).await?;
-        ensure!(standing != Standing::Lost, "the lease on {} was lost before it was given up", self.lease.lane());
+        ensure!(
+            standing != Standing::Lost,
+            "the lease on {} was lost before it was given up",
+            self.lease.lane()
+        );
         Ok(())
     }
 }

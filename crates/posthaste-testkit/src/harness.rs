@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
+use crate::child;
 use crate::drive::StoreBench;
+use crate::driver::DriverRigMaker;
 use crate::law::{LawResult, Verdict};
-use crate::laws::STORE_LAWS;
-use crate::rig::{RigClock, RigMaker};
+use crate::laws::line::{ChildCommand, LineBench};
+use crate::laws::tx::TxBench;
+use crate::laws::{LINE_LAWS, STORE_LAWS, TX_LAWS};
+use crate::rig::{Rig, RigClock, RigMaker};
 
 /// No law takes nearly so long; a law that hangs is a law that failed.
 const LAW_SECONDS_MAX: u64 = 60;
@@ -38,8 +42,20 @@ impl Settings {
     }
 }
 
-/// Runs these trials as the command line says.
-pub fn run(trials: Vec<Trial>) -> ExitCode {
+/// The whole of a conformance program: every law on every one of these backends and drivers that is asked for.
+pub fn run(stores: &[Arc<dyn RigMaker>], drivers: &[Arc<dyn DriverRigMaker>]) -> ExitCode {
+    if let Some(code) = child::run_if_child(stores) {
+        return code;
+    }
+    let settings = Settings::from_env();
+    let mut trials = Vec::new();
+    for maker in stores.iter().filter(|maker| settings.wants(maker.name())) {
+        trials.extend(store_trials(maker, &settings));
+        trials.extend(line_trials(maker, &settings));
+    }
+    for maker in drivers.iter().filter(|maker| settings.wants(maker.name())) {
+        trials.extend(tx_trials(maker, &settings));
+    }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -49,6 +65,36 @@ pub fn store_trials(maker: &Arc<dyn RigMaker>, settings: &Settings) -> Vec<Trial
         let (maker, run) = (Arc::clone(maker), law.run);
         trial(maker.name(), law.name, maker.missing(), settings, async move || {
             run(StoreBench::new(maker.rig(RigClock::Manual).await?).await?).await
+        })
+    });
+    trials.collect()
+}
+
+/// Every law of the whole line on a fresh scope of this backend.
+pub fn line_trials(maker: &Arc<dyn RigMaker>, settings: &Settings) -> Vec<Trial> {
+    let trials = LINE_LAWS.iter().map(|law| {
+        let (maker, run) = (Arc::clone(maker), law.run);
+        trial(maker.name(), law.name, maker.missing(), settings, async move || {
+            let rig = maker.rig(RigClock::Host).await?;
+            let child = child_command(maker.name(), rig.as_ref());
+            run(LineBench { bench: StoreBench::new(rig).await?, child }).await
+        })
+    });
+    trials.collect()
+}
+
+/// How this program is started again as a child on the same data.
+fn child_command(backend: &str, rig: &dyn Rig) -> Result<ChildCommand, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    Ok(ChildCommand { program, backend: backend.to_owned(), url: rig.url()? })
+}
+
+/// Every law of publishing on a fresh database of this driver.
+pub fn tx_trials(maker: &Arc<dyn DriverRigMaker>, settings: &Settings) -> Vec<Trial> {
+    let trials = TX_LAWS.iter().map(|law| {
+        let (maker, run) = (Arc::clone(maker), law.run);
+        trial(maker.name(), law.name, maker.missing(), settings, async move || {
+            run(TxBench::new(maker.rig().await?)).await
         })
     });
     trials.collect()

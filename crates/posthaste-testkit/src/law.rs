@@ -8,7 +8,7 @@ pub struct Law<B> {
     /// The function's name: the promise.
     pub name: &'static str,
     /// Runs it on a fresh bench.
-    pub run: fn(B) -> Pin<Box<dyn Future<Output = LawResult> + Send>>,
+    pub run: fn(B) -> Pin<Box<dyn Future<Output = LawResult>>>,
 }
 
 /// What a law answers.

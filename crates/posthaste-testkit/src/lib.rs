@@ -8,7 +8,9 @@
 //! Beside them: a [scriptable target](target), a [history checker](history), a [proxy](proxy) that breaks connections, and
 //! [waiting for facts](wait) instead of for time.
 
+mod child;
 pub mod drive;
+pub mod driver;
 pub mod harness;
 pub mod history;
 pub mod law;

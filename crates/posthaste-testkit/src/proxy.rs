@@ -75,7 +75,11 @@ async fn accept(listener: TcpListener, server: SocketAddr, forecast: watch::Rece
     }
 }
 
-async fn pass(client: TcpStream, server: SocketAddr, mut forecast: watch::Receiver<Forecast>) -> io::Result<()> {
+async fn pass(
+    client: TcpStream,
+    server: SocketAddr,
+    mut forecast: watch::Receiver<Forecast>,
+) -> io::Result<()> {
     let Forecast { weather, cuts } = *forecast.borrow();
     if weather == Weather::Refuse {
         return Ok(());

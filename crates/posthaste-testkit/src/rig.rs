@@ -19,6 +19,9 @@ pub trait Rig: Send + Sync {
     /// is stored.
     fn open(&self) -> BoxFuture<'_, Result<Arc<dyn Backend>>>;
 
+    /// Where another process finds the same data, for [`RigMaker::open_url`]; or why none can.
+    fn url(&self) -> std::result::Result<String, &'static str>;
+
     /// Begins a producer's transaction beside the store, on a connection of its own.
     fn begin(&self) -> BoxFuture<'_, Result<Box<dyn RigTx>>>;
 
@@ -102,6 +105,8 @@ pub trait RigMaker: Send + Sync {
     fn name(&self) -> &'static str;
     /// Why it cannot be had here, if so: the variable that would name its server is not set.
     fn missing(&self) -> Option<String>;
+    /// Opens the data at what [`Rig::url`] said, on the host's clock.
+    fn open_url<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Arc<dyn Backend>>>;
     /// A fresh scope.
     fn rig(&self, clock: RigClock) -> BoxFuture<'_, Result<Arc<dyn Rig>>>;
 }

@@ -99,7 +99,8 @@ impl State {
         cursor.parked_had_it = !answer.claimed.is_empty();
         answer.room = room;
         self.claim_log(lane, &mut cursor, &mut answer, now);
-        let to_park = |read: &Read| matches!(read.fate, Fate::ToSchedule | Fate::ToPutBehind | Fate::ToExpire);
+        let to_park =
+            |read: &Read| matches!(read.fate, Fate::ToSchedule | Fate::ToPutBehind | Fate::ToExpire);
         if cursor.read.iter().any(to_park) || !cursor.expired.is_empty() {
             lease.note_unrecorded();
         }

@@ -15,6 +15,7 @@ mod look;
 mod publish;
 mod settle;
 mod state;
+mod statement;
 mod tx;
 
 use std::collections::HashMap;

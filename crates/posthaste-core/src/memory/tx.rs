@@ -1,14 +1,20 @@
 //! A transaction of the memory backend, which can commit late.
 
+use posthaste_sql::{BoxFuture, Database, Dialect, SqlError, Statement, Tx};
+
 use super::Memory;
 use super::state::Stored;
+use super::statement::{Understood, understand};
 use crate::envelope::Envelope;
 use crate::{Error, Result};
 
 /// A transaction: what it publishes takes its number at once and is seen when it commits; dropped, it never was.
+///
+/// It is a [`Tx`] too, so that an [`Outbox`](crate::outbox::Outbox) publishes in it as in any other.
 pub struct MemoryTx {
     memory: Memory,
     staged: Vec<(i64, Stored)>,
+    named: Vec<(String, Savepoint)>,
 }
 
 /// A point in a transaction to which it can be rolled back.
@@ -17,7 +23,7 @@ pub struct Savepoint(usize);
 
 impl MemoryTx {
     pub(super) fn new(memory: Memory) -> Self {
-        Self { memory, staged: Vec::new() }
+        Self { memory, staged: Vec::new(), named: Vec::new() }
     }
 
     /// Publishes an event in this transaction.
@@ -36,12 +42,10 @@ impl MemoryTx {
     }
 
     /// Whether an event with this source and id is there, as far as this transaction sees.
-    pub fn is_there(&self, event: &Envelope) -> bool {
-        let staged = self
-            .staged
-            .iter()
-            .any(|(_, stored)| stored.envelope.source == event.source && stored.envelope.id == event.id);
-        staged || self.memory.lock().with_identity(&event.source, &event.id).is_some()
+    fn is_there(&self, event: &Envelope) -> bool {
+        let same = |stored: &Stored| stored.envelope.source == event.source && stored.envelope.id == event.id;
+        self.staged.iter().any(|(_, stored)| same(stored))
+            || self.memory.lock().with_identity(&event.source, &event.id).is_some()
     }
 
     /// Marks this point.
@@ -73,6 +77,60 @@ impl MemoryTx {
 
     /// Undoes everything; the same as dropping it.
     pub fn rollback(self) {}
+
+    /// Runs a statement, all of it or nothing.
+    fn run(&mut self, statement: Statement) -> Result<u64, SqlError> {
+        match understand(statement)? {
+            Understood::Savepoint(name) => self.named.push((name, self.savepoint())),
+            Understood::RollbackTo(name) => {
+                let point =
+                    self.named.iter().rev().find(|(named, _)| *named == name).map(|(_, point)| *point);
+                self.rollback_to(point.ok_or_else(|| SqlError::message(format!("no savepoint {name}")))?);
+            }
+            Understood::Insert { events, once } => {
+                let before = self.savepoint();
+                return self.insert(events, once).inspect_err(|_| self.rollback_to(before));
+            }
+        }
+        Ok(0)
+    }
+
+    fn insert(&mut self, events: Vec<Envelope>, once: bool) -> Result<u64, SqlError> {
+        let mut rows = 0;
+        for event in events {
+            let there = self.is_there(&event);
+            if there && !once {
+                return Err(SqlError::new(duplicate(&event)).as_duplicate());
+            }
+            if !there {
+                self.publish(event).map_err(SqlError::new)?;
+                rows += 1;
+            }
+        }
+        Ok(rows)
+    }
+}
+
+impl Tx for MemoryTx {
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+
+    fn execute(&mut self, statement: Statement) -> BoxFuture<'_, posthaste_sql::Result<u64>> {
+        Box::pin(async move { self.run(statement) })
+    }
+}
+
+impl Database for Memory {
+    type Tx = MemoryTx;
+
+    fn begin(&self) -> BoxFuture<'_, posthaste_sql::Result<MemoryTx>> {
+        Box::pin(async { Ok(Memory::begin(self)) })
+    }
+
+    fn commit(tx: MemoryTx) -> BoxFuture<'static, posthaste_sql::Result<()>> {
+        Box::pin(async { tx.commit().map_err(SqlError::new) })
+    }
 }
 
 fn duplicate(event: &Envelope) -> Error {

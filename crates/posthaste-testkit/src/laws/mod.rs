@@ -1,12 +1,18 @@
 //! The laws, in lists: the specification of a backend.
 
+pub mod line;
 pub mod store;
+pub mod tx;
 
 use crate::drive::StoreBench;
 use crate::law::Law;
 use crate::laws;
+use line::{LineBench, crashing, delivering, failing, sharing, stopping};
+use tx::TxBench;
+
 use store::{
-    cancelling, claiming, commanding, dying, finding, leasing, operating, parking, publishing, pruning, waking,
+    cancelling, claiming, commanding, dying, finding, leasing, operating, parking, pruning, publishing,
+    waking,
 };
 
 /// A law on a store.
@@ -87,6 +93,54 @@ pub const STORE_LAWS: &[StoreLaw] = laws![
     cancelling::a_dropped_claim_loses_nothing,
     cancelling::a_dropped_settle_leaves_nothing_half_done,
     cancelling::a_dropped_publish_stores_all_or_nothing,
+];
+
+/// A law on publishing in a driver's transaction.
+pub type TxLaw = Law<TxBench>;
+
+/// What publishing in every driver's transaction obeys.
+pub const TX_LAWS: &[TxLaw] = laws![
+    tx::an_event_is_there_with_the_commit_and_not_before,
+    tx::what_is_rolled_back_or_dropped_never_was,
+    tx::a_savepoint_takes_back_what_came_after_it,
+    tx::a_batch_keeps_its_order,
+    tx::once_says_that_an_event_was_there_before,
+    tx::a_duplicate_id_is_a_conflict,
+    tx::values_come_back_as_they_were_published,
+    tx::a_delay_is_counted_on_the_databases_clock,
+];
+
+/// A law on the whole line.
+pub type LineLaw = Law<LineBench>;
+
+/// What the whole line obeys, on every store.
+pub const LINE_LAWS: &[LineLaw] = laws![
+    delivering::everything_published_is_delivered_once_and_in_order,
+    delivering::order_per_key_holds_across_retries,
+    delivering::a_slow_event_does_not_hold_others,
+    delivering::a_scheduled_event_is_delivered_when_it_is_due,
+    failing::a_poison_event_ends_dead_and_can_be_redriven,
+    failing::an_unavailable_target_burns_no_attempt,
+    failing::a_gone_address_retires_the_lane_and_its_events_wait,
+    failing::an_event_without_an_answer_times_out_and_is_tried_again,
+    failing::a_panic_in_a_target_stops_neither_its_lane_nor_others,
+    failing::hooks_hear_of_failures_and_deaths,
+    sharing::two_relays_deliver_everything_once,
+    sharing::a_relay_stopped_past_its_lease_records_nothing,
+    stopping::a_graceful_stop_settles_what_is_in_flight_and_frees_the_lane,
+    stopping::a_stop_ends_after_its_grace_period,
+    stopping::a_relay_dropped_at_any_moment_loses_nothing,
+    crashing::a_crash_when_a_lane_was_acquired_loses_nothing,
+    crashing::a_crash_after_reading_loses_nothing,
+    crashing::a_crash_after_a_claim_loses_nothing,
+    crashing::a_crash_before_delivering_loses_nothing,
+    crashing::a_crash_between_deliver_and_settle_loses_nothing,
+    crashing::a_crash_before_settling_loses_nothing,
+    crashing::a_crash_before_a_settle_commits_loses_nothing,
+    crashing::a_crash_after_a_settle_committed_loses_nothing,
+    crashing::a_crash_when_a_settle_was_answered_loses_nothing,
+    crashing::a_crash_before_a_publish_commits_loses_nothing,
+    crashing::a_crash_after_a_publish_committed_loses_nothing,
 ];
 
 /// A law on a broker.

@@ -56,7 +56,11 @@ pub async fn a_dropped_claim_loses_nothing(bench: StoreBench) -> LawResult {
         drop_at_poll(polls, bench.store.claim(&driver.lease, Room { events: 2, bytes: 1 << 20 })).await;
         bench.pass(main.lease + SECOND);
         let driver = bench.drive(&main).await?;
-        ensure_eq!(ids(&driver.claim_all().await?), ["a", "b", "c"], "what comes after a drop at poll {polls}");
+        ensure_eq!(
+            ids(&driver.claim_all().await?),
+            ["a", "b", "c"],
+            "what comes after a drop at poll {polls}"
+        );
         ensure_eq!(bench.stats(&main.name).await?.accepted, 0, "accepted after a drop at poll {polls}");
         driver.give_up().await?;
     }

@@ -177,8 +177,7 @@ pub async fn a_new_lane_begins_where_it_says(bench: StoreBench) -> LawResult {
     beginning.start = Start::Beginning;
     now.start = Start::Now;
     at.start = Start::At(time);
-    let drivers =
-        [bench.drive(&beginning).await?, bench.drive(&now).await?, bench.drive(&at).await?];
+    let drivers = [bench.drive(&beginning).await?, bench.drive(&now).await?, bench.drive(&at).await?];
     bench.publish(&["c"]).await?;
     let expected: [&[&str]; 3] = [&["a", "b", "c"], &["c"], &["b", "c"]];
     for (driver, expected) in drivers.into_iter().zip(expected) {

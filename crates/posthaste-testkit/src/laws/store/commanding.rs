@@ -99,7 +99,11 @@ pub async fn a_retired_lane_waits_for_an_operator(bench: StoreBench) -> LawResul
     let outcomes = vec![settled(&claimed[0], Outcome::Delivered)];
     driver.settle_then(outcomes, Then::Retire("410 gone".to_owned())).await?;
     let stats = bench.stats(&main.name).await?;
-    ensure_eq!((stats.state, stats.reason.as_deref()), (LaneState::Retired, Some("410 gone")), "state and reason");
+    ensure_eq!(
+        (stats.state, stats.reason.as_deref()),
+        (LaneState::Retired, Some("410 gone")),
+        "state and reason"
+    );
     ensure_eq!((stats.owner, stats.delivered), (None, 1), "owner and delivered");
     bench.pass(main.lease * 10);
     ensure!(!bench.can_drive(&main).await?, "a retired lane was taken");
@@ -122,7 +126,11 @@ pub async fn a_report_shows_in_the_lanes_state(bench: StoreBench) -> LawResult {
     let seen = (stats.state, stats.reason.as_deref());
     ensure_eq!(seen, (LaneState::Unavailable, Some("connection refused")), "state and reason");
     driver.renew().await?;
-    ensure_eq!(bench.stats(&main.name).await?.state, LaneState::Unavailable, "the state after a plain settle");
+    ensure_eq!(
+        bench.stats(&main.name).await?.state,
+        LaneState::Unavailable,
+        "the state after a plain settle"
+    );
     driver.settle_then(Vec::new(), Then::Report(None)).await?;
     let stats = bench.stats(&main.name).await?;
     ensure_eq!((stats.state, stats.reason), (LaneState::Active, None), "state and reason in the end");
@@ -169,7 +177,8 @@ pub async fn a_removed_lane_is_forgotten_and_its_lease_lost(bench: StoreBench) -
     driver.settle_as(&claimed[..1], dead()).await?;
     bench.apply(&in_lane(&main.name), Command::Remove { dry_run: false }).await?;
     ensure!(bench.store.lanes().await?.is_empty(), "a removed lane is listed");
-    let late = bench.store.settle(&driver.lease, vec![settled(&claimed[1], Outcome::Delivered)], Then::Hold).await?;
+    let late =
+        bench.store.settle(&driver.lease, vec![settled(&claimed[1], Outcome::Delivered)], Then::Hold).await?;
     ensure_eq!(late, Standing::Lost, "a settle after the removal");
     let driver = bench.drive(&main).await?;
     ensure_eq!(driver.drain().await?, ["a", "b"], "what a new lane of that name claims");
@@ -198,7 +207,8 @@ pub async fn a_command_on_a_missing_lane_says_so(bench: StoreBench) -> LawResult
     }
     for command in commands() {
         let name = command.name();
-        let kind = bench.store.apply(&Default::default(), command, &actor).await.map_err(|error| error.kind());
+        let kind =
+            bench.store.apply(&Default::default(), command, &actor).await.map_err(|error| error.kind());
         ensure_eq!(kind, Err(ErrorKind::Rejected), "{name} on no lane");
     }
     Ok(())

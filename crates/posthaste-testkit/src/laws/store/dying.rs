@@ -62,9 +62,7 @@ pub async fn a_dead_event_that_blocks_holds_its_key_until_it_is_discarded(bench:
 }
 
 /// A lane that blocks, with `k1` dead and `k2` and `k3` behind it, and free to be taken.
-async fn block_a_key(
-    bench: &StoreBench,
-) -> Result<posthaste_core::lane::LaneSpec, crate::law::Verdict> {
+async fn block_a_key(bench: &StoreBench) -> Result<posthaste_core::lane::LaneSpec, crate::law::Verdict> {
     bench.publish_keyed(&[("k1", "k"), ("k2", "k")]).await?;
     let mut main = lane("main");
     main.on_dead = OnDead::Block;
@@ -128,7 +126,10 @@ pub async fn discard_gives_up_dead_and_waiting_events_with_a_record(bench: Store
     for id in ["dead", "retrying", "behind"] {
         let view = bench.view(&main.name, id).await?;
         ensure_eq!(view.state, EventState::Discarded, "the state of {id}");
-        ensure!(view.last_error.as_deref().is_some_and(|text| text.contains("an accident")), "no reason at {id}");
+        ensure!(
+            view.last_error.as_deref().is_some_and(|text| text.contains("an accident")),
+            "no reason at {id}"
+        );
     }
     let stats = bench.stats(&main.name).await?;
     ensure_eq!((stats.discarded, stats.dead, stats.waiting), (3, 0, 0), "discarded, dead, waiting");
@@ -145,7 +146,9 @@ pub async fn an_answer_for_a_discarded_event_changes_nothing(bench: StoreBench) 
     let claimed = driver.claim_all().await?;
     ensure_eq!(claimed.len(), 2, "due events");
     bench.apply(&in_lane(&main.name), Command::Discard { reason: "x".to_owned(), dry_run: false }).await?;
-    driver.settle(vec![settled(&claimed[0], Outcome::Delivered), settled(&claimed[1], retry(SECOND))]).await?;
+    driver
+        .settle(vec![settled(&claimed[0], Outcome::Delivered), settled(&claimed[1], retry(SECOND))])
+        .await?;
     bench.pass(SECOND);
     ensure!(driver.drain().await?.is_empty(), "a discarded event was claimed");
     let stats = bench.stats(&main.name).await?;

@@ -20,7 +20,10 @@ pub async fn find_pages_through_everything_once(bench: StoreBench) -> LawResult 
         let found = bench.store.find(&Filter::default(), page.clone()).await?;
         ensure!(found.records.len() <= 3, "{} records on a page of three", found.records.len());
         ensure!(found.records.iter().all(|record| record.envelope.payload.is_empty()), "an unasked payload");
-        ensure!(found.records.iter().all(|record| record.payload_bytes.is_some()), "a payload without its size");
+        ensure!(
+            found.records.iter().all(|record| record.payload_bytes.is_some()),
+            "a payload without its size"
+        );
         seen.extend(found.records.into_iter().map(|record| record.envelope.id));
         bench.publish(&[&format!("later-{}", seen.len())]).await?;
         match found.next {

@@ -89,7 +89,9 @@ pub async fn giving_up_frees_the_lane_at_once(bench: StoreBench) -> LawResult {
 }
 
 /// Tries to take a held lane: not before its lease ends, then yes.
-pub async fn nobody_takes_a_held_lane_before_its_lease_ends_and_then_somebody_does(bench: StoreBench) -> LawResult {
+pub async fn nobody_takes_a_held_lane_before_its_lease_ends_and_then_somebody_does(
+    bench: StoreBench,
+) -> LawResult {
     let main = lane("main");
     let _held = bench.drive(&main).await?;
     let other = bench.again().await?;
@@ -121,7 +123,9 @@ pub async fn settling_renews_the_lease(bench: StoreBench) -> LawResult {
 }
 
 /// The same run of a relay acquires again: it gets the lane with a new epoch, and its earlier lease is lost.
-pub async fn an_owner_that_comes_back_takes_its_lane_and_ends_its_earlier_lease(bench: StoreBench) -> LawResult {
+pub async fn an_owner_that_comes_back_takes_its_lane_and_ends_its_earlier_lease(
+    bench: StoreBench,
+) -> LawResult {
     bench.publish(&["a"]).await?;
     let (main, owner) = (lane("main"), Owner::new("relay"));
     let first = bench.drive_as(&main, &owner).await?;
@@ -132,7 +136,10 @@ pub async fn an_owner_that_comes_back_takes_its_lane_and_ends_its_earlier_lease(
     ensure_eq!(late, Standing::Lost, "a settle of the earlier lease");
     ensure_eq!(second.drain().await?, ["a"], "what the second lease delivers");
     let namesake = Owner::new("relay");
-    ensure!(bench.store.acquire(&main, &namesake).await?.is_none(), "another run of the same name took the lane");
+    ensure!(
+        bench.store.acquire(&main, &namesake).await?.is_none(),
+        "another run of the same name took the lane"
+    );
     Ok(())
 }
 

@@ -23,7 +23,9 @@ pub async fn totals_add_up_after_every_step(bench: StoreBench) -> LawResult {
     let mut expired = event("expired");
     expired.expires = Some(Moment::In(Duration::ZERO));
     let plain = ["delivered", "retried", "dead", "slow"].map(event);
-    bench.publish_all([plain.to_vec(), vec![keyed("k1", "k"), keyed("k2", "k"), scheduled, expired]].concat()).await?;
+    bench
+        .publish_all([plain.to_vec(), vec![keyed("k1", "k"), keyed("k2", "k"), scheduled, expired]].concat())
+        .await?;
     let main = lane("main");
     let driver = bench.drive(&main).await?;
     ensure_eq!(totals(&bench.stats(&main.name).await?), [0; 5], "totals at the start");
@@ -31,7 +33,11 @@ pub async fn totals_add_up_after_every_step(bench: StoreBench) -> LawResult {
     ensure_eq!(claimed.len(), 6, "events claimed");
     ensure_eq!(totals(&bench.stats(&main.name).await?), [0; 5], "totals after a claim");
     driver.renew().await?;
-    ensure_eq!(totals(&bench.stats(&main.name).await?), [2, 0, 1, 0, 1], "totals after parking what was found");
+    ensure_eq!(
+        totals(&bench.stats(&main.name).await?),
+        [2, 0, 1, 0, 1],
+        "totals after parking what was found"
+    );
     let steps = [
         ("delivered", Outcome::Delivered, [3, 1, 1, 0, 1]),
         ("retried", retry(SECOND), [4, 1, 2, 0, 1]),

@@ -178,7 +178,11 @@ pub async fn an_expired_event_is_discarded_with_a_record(bench: StoreBench) -> L
     ensure_eq!(view.state, EventState::Discarded, "its state");
     ensure_eq!(view.code.as_deref(), Some("expired"), "its code");
     let stats = bench.stats(&main.name).await?;
-    ensure_eq!((stats.accepted, stats.delivered, stats.discarded), (2, 1, 1), "accepted, delivered, discarded");
+    ensure_eq!(
+        (stats.accepted, stats.delivered, stats.discarded),
+        (2, 1, 1),
+        "accepted, delivered, discarded"
+    );
     Ok(())
 }
 
@@ -230,9 +234,7 @@ pub async fn a_slow_event_is_handed_out_again_after_a_crash(bench: StoreBench) -
     let main = lane("main");
     let driver = bench.drive(&main).await?;
     let claimed = driver.claim_all().await?;
-    driver
-        .settle(vec![settled(&claimed[0], Outcome::Slow), settled(&claimed[1], Outcome::Behind)])
-        .await?;
+    driver.settle(vec![settled(&claimed[0], Outcome::Slow), settled(&claimed[1], Outcome::Behind)]).await?;
     ensure!(driver.claim_all().await?.is_empty(), "a slow event was handed out twice in one lease");
     drop(driver);
     bench.pass(main.lease + SECOND);
@@ -250,7 +252,9 @@ pub async fn a_slow_event_is_handed_out_again_after_a_crash(bench: StoreBench) -
 }
 
 /// Parks the second of two while the first is unanswered, then crashes: the parked one comes from its row and only from it.
-pub async fn a_parked_event_above_the_place_is_not_handed_out_from_the_log_again(bench: StoreBench) -> LawResult {
+pub async fn a_parked_event_above_the_place_is_not_handed_out_from_the_log_again(
+    bench: StoreBench,
+) -> LawResult {
     bench.publish_all(["a", "b", "c"].map(event).into()).await?;
     let main = lane("main");
     let driver = bench.drive(&main).await?;

@@ -29,7 +29,11 @@ pub async fn prune_touches_only_what_every_lane_has_passed(bench: StoreBench) ->
     let driver = bench.drive(&behind).await?;
     let claimed = driver.claim(2).await?;
     bench.apply(&Filter::default(), prune(Some(HOUR), None)).await?;
-    ensure_eq!(all(&bench).await?, ["old-1", "old-2", "old-3", "young"], "what stays before anything is settled");
+    ensure_eq!(
+        all(&bench).await?,
+        ["old-1", "old-2", "old-3", "young"],
+        "what stays before anything is settled"
+    );
     driver.deliver(&claimed[..1]).await?;
     let dry = Command::Prune { delivered_age: Some(HOUR), dead_age: None, dry_run: true };
     let applied = bench.apply(&Filter::default(), dry).await?;

@@ -107,13 +107,19 @@ pub async fn the_same_event_twice_is_stored_once(bench: StoreBench) -> LawResult
     ensure_eq!(both, [Published::Now, Published::Before], "one call with the same event twice");
     let mut elsewhere = event("a");
     elsewhere.source = "/elsewhere".to_owned();
-    ensure_eq!(bench.store.publish(vec![elsewhere]).await?, [Published::Now], "the same id of another source");
+    ensure_eq!(
+        bench.store.publish(vec![elsewhere]).await?,
+        [Published::Now],
+        "the same id of another source"
+    );
     ensure_eq!(bench.drive(&lane("main")).await?.drain().await?, ["a", "b", "a"], "what is claimed");
     Ok(())
 }
 
 /// Changes each attribute that is compared, one at a time: each time `Conflict`, and what was stored stays as it was.
-pub async fn the_same_id_with_other_contents_is_a_conflict_and_stores_nothing(bench: StoreBench) -> LawResult {
+pub async fn the_same_id_with_other_contents_is_a_conflict_and_stores_nothing(
+    bench: StoreBench,
+) -> LawResult {
     bench.publish_all(vec![event("a")]).await?;
     let changes: [(&str, fn(&mut Envelope)); 8] = [
         ("payload", |event| event.payload = b"other".to_vec()),
@@ -173,7 +179,11 @@ pub async fn payload_bytes_are_exact(bench: StoreBench) -> LawResult {
     let claimed = bench.drive(&lane("main")).await?.claim_all().await?;
     ensure_eq!(claimed.len(), payloads.len(), "events claimed");
     for (claimed, payload) in claimed.iter().zip(&payloads) {
-        ensure!(claimed.parcel.envelope.payload == *payload, "payload of {} changed", claimed.parcel.envelope.id);
+        ensure!(
+            claimed.parcel.envelope.payload == *payload,
+            "payload of {} changed",
+            claimed.parcel.envelope.id
+        );
     }
     for (record, payload) in bench.find(&Default::default()).await?.iter().rev().zip(&payloads) {
         ensure!(record.envelope.payload == *payload, "payload of {} is found changed", record.envelope.id);
@@ -197,7 +207,11 @@ pub async fn every_attribute_arrives_as_it_was_published(bench: StoreBench) -> L
     bench.publish_all(vec![sent.clone(), event("plain")]).await?;
     let claimed = bench.drive(&lane("main")).await?.claim_all().await?;
     ensure_eq!(*claimed[0].parcel.envelope, sent, "the claimed envelope");
-    ensure_eq!(claimed[1].parcel.envelope.occurred_at, Some(bench.rig.now()), "when it happened, unless it says");
+    ensure_eq!(
+        claimed[1].parcel.envelope.occurred_at,
+        Some(bench.rig.now()),
+        "when it happened, unless it says"
+    );
     let found = bench.find(&Default::default()).await?;
     ensure_eq!(found[1].envelope, sent, "the found envelope");
     Ok(())
@@ -213,7 +227,9 @@ pub async fn what_is_over_a_limit_is_refused_and_not_stored(bench: StoreBench) -
         ("headers", ErrorKind::TooLarge, |event| {
             event.headers = (0..65).map(|n| (format!("h{n}"), String::new())).collect();
         }),
-        ("header", ErrorKind::Rejected, |event| drop(event.headers.insert("ce-id".to_owned(), String::new()))),
+        ("header", ErrorKind::Rejected, |event| {
+            drop(event.headers.insert("ce-id".to_owned(), String::new()))
+        }),
     ];
     for (what, expected, change) in breaks {
         let mut bad = event("bad");

@@ -37,7 +37,8 @@ pub async fn wait_returns_soon_after_a_publish_and_at_its_limit(bench: StoreBenc
         bench.publish(&["during"]).await
     };
     let both = timeout(SOON, async { tokio::join!(work, publish) }).await;
-    let (claimed, published) = both.map_err(|_| Verdict::broken("a publish during the wait was not heard"))?;
+    let (claimed, published) =
+        both.map_err(|_| Verdict::broken("a publish during the wait was not heard"))?;
     published?;
     ensure_eq!(claimed?, ["during"], "what is claimed");
     let start = Instant::now();

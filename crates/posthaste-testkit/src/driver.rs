@@ -1,0 +1,35 @@
+//! What a driver provides to be held to the laws of publishing in its transactions.
+
+use std::sync::Arc;
+
+use posthaste_core::schema::Backend;
+use posthaste_core::{BoxFuture, Result};
+use posthaste_sql::Tx;
+
+/// A producer's transaction of some driver. Dropping it rolls it back.
+pub trait DriverTx: Send {
+    /// What an outbox publishes in.
+    fn tx(&mut self) -> &mut dyn Tx;
+    /// Commits.
+    fn commit(self: Box<Self>) -> BoxFuture<'static, Result<()>>;
+    /// Rolls back.
+    fn rollback(self: Box<Self>) -> BoxFuture<'static, Result<()>>;
+}
+
+/// A database of its own, reached by a driver.
+pub trait DriverRig: Send + Sync {
+    /// Begins a transaction.
+    fn begin(&self) -> BoxFuture<'_, Result<Box<dyn DriverTx>>>;
+    /// The store on the same data.
+    fn store(&self) -> Arc<dyn Backend>;
+}
+
+/// Opens a fresh [`DriverRig`] for every law.
+pub trait DriverRigMaker: Send + Sync {
+    /// What the driver is called in the names of trials.
+    fn name(&self) -> &'static str;
+    /// Why it cannot be had here, if so.
+    fn missing(&self) -> Option<String>;
+    /// A fresh database.
+    fn rig(&self) -> BoxFuture<'_, Result<Arc<dyn DriverRig>>>;
+}

@@ -1,0 +1,108 @@
+//! Everything arrives, in order, once where nothing fails.
+
+use std::time::Duration;
+
+use posthaste_core::admin::EventState;
+
+use super::{LineBench, Running, SOON, judge, line};
+use crate::drive::{event, keyed};
+use crate::law::LawResult;
+use crate::target::{Gate, Say, Scripted};
+use crate::wait::eventually;
+use crate::{ensure, ensure_eq};
+
+/// Publishes before and while a relay runs, with keys and without: each event comes once, each key in order.
+pub async fn everything_published_is_delivered_once_and_in_order(line_bench: LineBench) -> LawResult {
+    let bench = &line_bench.bench;
+    let target = Scripted::new();
+    let mut accepted = Vec::new();
+    let mut running = None;
+    for batch in 0..20 {
+        let events: Vec<_> = (0..25)
+            .map(|n| match n % 5 {
+                0 => event(&format!("{batch}-{n}")),
+                key => keyed(&format!("{batch}-{n}"), &format!("key-{key}")),
+            })
+            .collect();
+        accepted.extend(events.iter().map(|event| (event.id.clone(), event.key.clone())));
+        bench.publish_all(events).await?;
+        if batch == 5 {
+            running = Some(Running::start(line_bench.store(), vec![line("main", &target)?]));
+        }
+    }
+    line_bench.until_acknowledged(&target, accepted.len()).await?;
+    line_bench.until_settled("main").await?;
+    if let Some(running) = running {
+        running.stop().await?;
+    }
+    judge(&accepted, &target.acknowledged(), 0)?;
+    let stats = bench.stats(&"main".parse()?).await?;
+    ensure_eq!(stats.delivered, accepted.len() as u64, "delivered");
+    ensure_eq!(stats.owner, None, "the owner after a stop");
+    Ok(())
+}
+
+/// Fails some heads of keys once or twice: their keys keep their order, and everything arrives.
+pub async fn order_per_key_holds_across_retries(line_bench: LineBench) -> LawResult {
+    let target = Scripted::new()
+        .script("a-0", [Say::Failed])
+        .script("b-3", [Say::Failed, Say::Failed])
+        .script("c-1", [Say::Failed])
+        .script("c-2", [Say::Failed]);
+    let events: Vec<_> =
+        (0..10).flat_map(|n| ["a", "b", "c", "d"].map(|key| keyed(&format!("{key}-{n}"), key))).collect();
+    let accepted: Vec<_> = events.iter().map(|event| (event.id.clone(), event.key.clone())).collect();
+    line_bench.bench.publish_all(events).await?;
+    let running = Running::start(line_bench.store(), vec![line("main", &target)?]);
+    line_bench.until_acknowledged(&target, accepted.len()).await?;
+    line_bench.until_settled("main").await?;
+    running.stop().await?;
+    judge(&accepted, &target.acknowledged(), 0)?;
+    let attempts: Vec<u32> =
+        target.tried().iter().filter(|tried| tried.id == "b-3").map(|tried| tried.attempt).collect();
+    ensure_eq!(attempts, [1, 2, 3], "the attempts of b-3");
+    Ok(())
+}
+
+/// One event is not answered for long: the others, also after it in the log, are delivered and settled meanwhile, and the
+/// place moves past it. Its key waits for it.
+pub async fn a_slow_event_does_not_hold_others(line_bench: LineBench) -> LawResult {
+    let gate = Gate::closed();
+    let target = Scripted::new().script("slow", [Say::YesBehind(gate.clone())]);
+    let bench = &line_bench.bench;
+    bench.publish_keyed(&[("slow", "k"), ("k2", "k"), ("a", "a"), ("b", "b")]).await?;
+    let lane = line("main", &target)?.slow_after(Duration::from_millis(50)).timeout(SOON);
+    let running = Running::start(line_bench.store(), vec![lane]);
+    let name = "main".parse()?;
+    eventually(SOON, "the place moves past the slow event", async || {
+        bench.stats(&name).await.is_ok_and(|stats| stats.unread == 0 && stats.delivered == 2)
+    })
+    .await?;
+    ensure_eq!(bench.state(&name, "slow").await?, EventState::Delivering, "the state of the slow event");
+    bench.publish_keyed(&[("k3", "k"), ("c", "c")]).await?;
+    line_bench.until_acknowledged(&target, 3).await?;
+    ensure!(!target.acknowledged().iter().any(|id| id.starts_with('k')), "its key overtook it");
+    gate.open();
+    line_bench.until_settled("main").await?;
+    running.stop().await?;
+    let key: Vec<String> =
+        target.acknowledged().into_iter().filter(|id| id.starts_with('k') || id == "slow").collect();
+    ensure_eq!(key, ["slow", "k2", "k3"], "the order of the key");
+    ensure_eq!(target.tried().len(), 6, "deliveries tried");
+    Ok(())
+}
+
+/// Publishes an event for a little later: it comes, not before its time, and holds nobody.
+pub async fn a_scheduled_event_is_delivered_when_it_is_due(line_bench: LineBench) -> LawResult {
+    let target = Scripted::new();
+    let mut later = keyed("later", "k");
+    let due = line_bench.bench.rig.now().after(Duration::from_millis(300));
+    later.available = Some(posthaste_core::time::Moment::At(due));
+    line_bench.bench.publish_all(vec![later, keyed("now", "k")]).await?;
+    let running = Running::start(line_bench.store(), vec![line("main", &target)?]);
+    line_bench.until_acknowledged(&target, 2).await?;
+    ensure!(line_bench.bench.rig.now() >= due, "it came before its time");
+    ensure_eq!(target.acknowledged(), ["now", "later"], "what came");
+    line_bench.until_settled("main").await?;
+    running.stop().await
+}

@@ -1,0 +1,108 @@
+//! Several relays on one store, and one that was away too long.
+
+use super::{LEASE, LineBench, Running, SOON, judge, line};
+use crate::drive::{event, keyed};
+use crate::law::{LawResult, Verdict};
+use crate::target::{Freeze, Say, Scripted};
+use crate::wait::eventually;
+use crate::{ensure, ensure_eq};
+
+/// Two relays, each with a store of its own and the same lanes; one stops in the middle. Nothing is lost, doubled or out of
+/// order.
+pub async fn two_relays_deliver_everything_once(line_bench: LineBench) -> LawResult {
+    let second = line_bench.bench.again().await?;
+    let targets = [Scripted::new(), Scripted::new(), Scripted::new()];
+    let lanes = || -> Result<Vec<_>, Verdict> {
+        targets.iter().enumerate().map(|(n, target)| line(&format!("lane-{n}"), target)).collect()
+    };
+    let first_relay = Running::start(line_bench.store(), lanes()?);
+    let second_relay = Running::start(&second.store, lanes()?);
+    let mut accepted = Vec::new();
+    let mut first_relay = Some(first_relay);
+    for batch in 0..10 {
+        let events: Vec<_> =
+            (0..20).map(|n| keyed(&format!("{batch}-{n}"), &format!("k{}", n % 7))).collect();
+        accepted.extend(events.iter().map(|event| (event.id.clone(), event.key.clone())));
+        line_bench.bench.publish_all(events).await?;
+        if batch == 5
+            && let Some(relay) = first_relay.take()
+        {
+            relay.stop().await?;
+        }
+    }
+    for (n, target) in targets.iter().enumerate() {
+        line_bench.until_acknowledged(target, accepted.len()).await?;
+        line_bench.until_settled(&format!("lane-{n}")).await?;
+        judge(&accepted, &target.acknowledged(), 0)?;
+    }
+    second_relay.stop().await
+}
+
+/// A relay stands still past its lease, in the middle of a delivery, and somebody else takes the lane. When it wakes up, what
+/// it has to say is not recorded, and nothing is lost.
+pub async fn a_relay_stopped_past_its_lease_records_nothing(line_bench: LineBench) -> LawResult {
+    let bench = &line_bench.bench;
+    let freeze = Freeze::new();
+    let target = Scripted::new().script("b", [Say::YesFrozen(freeze.clone())]);
+    bench.publish_all(vec![event("a"), event("b"), event("c")]).await?;
+    let frozen = frozen_relay(line_bench.bench.again().await?.store, target.clone());
+    let thaw = Thaw(freeze);
+    eventually(SOON, "the relay is in the middle of a delivery", async || target.tried().len() == 3).await?;
+    let spec = line_bench.spec("main")?;
+    let owner = posthaste_core::store::Owner::new("second");
+    let mut lease = None;
+    eventually(LEASE * 8, "the lane can be taken over", async || {
+        lease = bench.store.acquire(&spec, &owner).await.ok().flatten();
+        lease.is_some()
+    })
+    .await?;
+    let lease = lease.ok_or_else(|| Verdict::broken("the lane was not taken over"))?;
+    let before = bench.stats(&spec.name).await?;
+    drop(thaw);
+    frozen.await.map_err(Verdict::broken)??;
+    ensure_eq!(target.acknowledged().len(), 3, "what the frozen relay's target acknowledged");
+    let after = bench.stats(&spec.name).await?;
+    ensure_eq!(after.accepted, before.accepted, "accepted after the frozen relay woke up");
+    ensure_eq!(after.epoch, lease.epoch(), "the epoch after the frozen relay woke up");
+    let room = posthaste_core::store::Room { events: 10, bytes: 1 << 20 };
+    let left = bench.store.claim(&lease, room).await?;
+    ensure!(
+        left.len() as u64 + before.accepted == 3,
+        "{} left, {} accepted before",
+        left.len(),
+        before.accepted
+    );
+    Ok(())
+}
+
+/// Ends a freeze also when a law ends early, so that its thread can end.
+struct Thaw(Freeze);
+
+impl Drop for Thaw {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// A relay on a thread and runtime of its own, so that it can stand still; it runs until it has lost its lane.
+fn frozen_relay(
+    store: std::sync::Arc<dyn posthaste_core::schema::Backend>,
+    target: Scripted,
+) -> impl Future<Output = Result<LawResult, tokio::sync::oneshot::error::RecvError>> {
+    let (done, ended) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let work = async {
+            let running = Running::start(&store, vec![line("main", &target)?]);
+            eventually(SOON, "everything is acknowledged", async || target.acknowledged().len() == 3).await?;
+            running.stop().await
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let verdict = match runtime {
+            Ok(runtime) => runtime.block_on(work),
+            Err(error) => Err(Verdict::broken(error)),
+        };
+        // Nobody listens any more when the law has ended early.
+        let _ = done.send(verdict);
+    });
+    ended
+}

@@ -1,0 +1,27 @@
+//! Every law on every backend: trials are called `<backend>::<law>`.
+//!
+//! `POSTHASTE_LAWS_ON=memory,sqlite` limits the backends. A backend whose server is not there is skipped by name; with
+//! `CI=true` that is a failure.
+
+mod conformance {
+    pub(crate) mod rusqlite;
+    pub(crate) mod sqlite;
+    pub(crate) mod sqlx_sqlite;
+}
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use posthaste_testkit::harness;
+use posthaste_testkit::memory::{MemoryDriver, MemoryRigs};
+
+fn main() -> ExitCode {
+    harness::run(
+        &[Arc::new(MemoryRigs), Arc::new(conformance::sqlite::SqliteRigs)],
+        &[
+            Arc::new(MemoryDriver),
+            Arc::new(conformance::rusqlite::RusqliteDriver),
+            Arc::new(conformance::sqlx_sqlite::SqlxSqliteDriver),
+        ],
+    )
+}
