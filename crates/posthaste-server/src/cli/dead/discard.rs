@@ -10,7 +10,7 @@ use crate::exit::Failure;
 
 /// What `dead discard` takes.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     #[command(flatten)]
     filter: FilterArgs,
     /// Why, for the record

@@ -15,7 +15,7 @@ const ERROR_CHARS_MAX: usize = 60;
 
 /// What `dead list` takes.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     #[command(flatten)]
     filter: FilterArgs,
     #[command(flatten)]

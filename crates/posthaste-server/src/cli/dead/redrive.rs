@@ -10,7 +10,7 @@ use crate::exit::Failure;
 
 /// What `dead redrive` takes.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     #[command(flatten)]
     filter: FilterArgs,
     #[command(flatten)]

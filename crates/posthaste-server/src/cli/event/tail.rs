@@ -16,7 +16,7 @@ const PAGE: u32 = 200;
 
 /// What `event tail` takes.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     #[command(flatten)]
     filter: FilterArgs,
     /// Begin with so many events that are there already

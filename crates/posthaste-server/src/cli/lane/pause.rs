@@ -11,7 +11,7 @@ use crate::exit::Failure;
 
 /// What `lane pause` and `lane resume` take.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     /// Which lane
     #[arg(value_parser = filter::lane, required_unless_present = "all")]
     lane: Option<LaneName>,

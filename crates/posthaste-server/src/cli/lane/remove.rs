@@ -11,7 +11,7 @@ use crate::exit::Failure;
 
 /// What `lane remove` takes.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     /// Which lane; take it out of the configuration first, or the next relay makes it anew
     #[arg(value_parser = filter::lane)]
     lane: LaneName,

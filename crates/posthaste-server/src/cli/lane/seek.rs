@@ -12,7 +12,7 @@ use crate::exit::Failure;
 
 /// What `lane seek` takes.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     /// Which lane
     #[arg(value_parser = filter::lane)]
     lane: LaneName,
