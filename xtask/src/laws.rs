@@ -9,7 +9,7 @@ use crate::interrupt::Interrupt;
 use crate::report::say;
 use crate::run::Run;
 use crate::servers::{Fleet, Kind};
-use crate::steps::{cargo, run_step, tail, wait};
+use crate::steps::{cargo, run_step, wait};
 use crate::table::table;
 use crate::trials::Trials;
 use crate::whole_check::is_ci;
@@ -36,7 +36,7 @@ pub(crate) fn laws(filter: Option<&str>, on: &[String], interrupt: &Interrupt) -
         fleet.lacking.iter().filter(|(_, error)| is_ci() || !matches!(error, Error::Unavailable(_))).count();
     drop((fleet, run));
 
-    let mut trials = Trials::read(&ended.output);
+    let mut trials = Trials::read(&ended.stdout, &ended.stderr);
     if is_ci() {
         trials.demand_servers();
     }
@@ -44,7 +44,7 @@ pub(crate) fn laws(filter: Option<&str>, on: &[String], interrupt: &Interrupt) -
     trials.sum.failed += lacking + usize::from(!ended.ok && trials.sum.failed == 0);
     say(&table(&trials));
     if trials.sum.failed > 0 {
-        say(&if trials.failures.is_empty() { tail(&ended.output, 60) } else { trials.failures });
+        say(&if trials.failures.is_empty() { ended.last_words() } else { trials.failures });
     }
     say(&trials.sum.to_string());
     Ok(trials.sum.failed == 0)
@@ -77,9 +77,9 @@ fn build(run: &Run) -> Result<()> {
 fn list(run: &Run, filter: Option<&str>, on: &[String]) -> Result<Vec<String>> {
     let listed = run_step(run, suite(filter, on, &["--list"])?)?;
     if !listed.ok {
-        return Err(Error::failed(tail(&listed.output, 20)));
+        return Err(Error::failed(listed.last_words()));
     }
-    let names = listed.output.lines().filter_map(|line| line.strip_suffix(": test"));
+    let names = listed.stdout.lines().filter_map(|line| line.strip_suffix(": test"));
     let names: Vec<String> = names.map(str::to_owned).collect();
     let backends: BTreeSet<&str> = names.iter().filter_map(|name| Some(name.split_once("::")?.0)).collect();
     let unknown = on.iter().find(|name| filter.is_none() && !backends.contains(name.as_str()));
@@ -89,20 +89,20 @@ fn list(run: &Run, filter: Option<&str>, on: &[String]) -> Result<Vec<String>> {
     if names.is_empty() { Err(Error::failed("no law matches")) } else { Ok(names) }
 }
 
-/// A backend's name begins with the name of the server that it needs; MySQL's is MariaDB, and a pooled Postgres has
+/// A backend's name contains the name of the server that it needs; MySQL's is MariaDB, and a pooled Postgres has
 /// PgBouncer in front. Backends without a server have no such name.
 fn servers_for(trials: &[String]) -> Vec<Kind> {
     let backends: BTreeSet<&str> = trials.iter().filter_map(|name| Some(name.split_once("::")?.0)).collect();
-    let kinds = backends.into_iter().filter_map(|backend| {
+    let server_of = |backend: &str| {
         if backend.contains("pooled") || backend.contains("pgbouncer") {
             return Some(Kind::Pgbouncer);
         }
-        if backend.starts_with("mysql") {
+        if backend.contains("mysql") {
             return Some(Kind::Mariadb);
         }
-        Kind::ALL.into_iter().find(|kind| backend.starts_with(kind.name()))
-    });
-    kinds.collect()
+        Kind::ALL.into_iter().find(|kind| backend.contains(kind.name()))
+    };
+    backends.into_iter().filter_map(server_of).collect()
 }
 
 #[cfg(test)]
@@ -115,6 +115,7 @@ mod tests {
             |names: &[&str]| servers_for(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
         assert_eq!(servers(&["memory::a", "sqlite::a"]), []);
         assert_eq!(servers(&["postgres::a", "postgres::b"]), [Kind::Postgres]);
+        assert_eq!(servers(&["sqlx_postgres::a", "sqlx_sqlite::a"]), [Kind::Postgres]);
         assert_eq!(servers(&["postgres_pooled::a"]), [Kind::Pgbouncer]);
         assert_eq!(servers(&["mysql::a", "nats::a"]), [Kind::Mariadb, Kind::Nats]);
     }

@@ -1,7 +1,7 @@
 //! A step: one command whose output is kept, shown only if it fails, and that ends with us.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -13,28 +13,41 @@ use crate::run::Run;
 
 /// Long enough for a whole build on a slow machine; nothing may hang for ever.
 const STEP_WITHIN: Duration = Duration::from_secs(60 * 60);
+/// So much of what a failed step said is shown.
+const TAIL_LINES: usize = 60;
 
-/// What a step did.
+/// What a step did. Its two outputs are kept apart: a line of one may not end up inside a line of the other.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) ok: bool,
-    pub(crate) output: String,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
     pub(crate) took: Duration,
 }
 
-/// Runs `command` to its end; stdout and stderr come back as one text, in the order in which they were written.
+impl Ended {
+    /// The end of what it said, for somebody who must find out why it failed.
+    pub(crate) fn last_words(&self) -> String {
+        let words = [tail(&self.stdout, TAIL_LINES), tail(&self.stderr, TAIL_LINES)];
+        words.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Runs `command` to its end and keeps what it says.
 pub(crate) fn run_step(run: &Run, mut command: Command) -> Result<Ended> {
     let begun = Instant::now();
-    let log = run.folder().join("step.log");
-    let output = File::create(&log).doing(format!("create {}", log.display()))?;
+    let [stdout, stderr] = ["stdout", "stderr"].map(|name| run.folder().join(format!("step.{name}")));
+    let open = |path: &Path| File::create(path).doing(format!("create {}", path.display()));
     run.adopt(&mut command);
-    command.stderr(output.try_clone().doing("share a log file")?).stdout(output);
+    command.stdout(open(&stdout)?).stderr(open(&stderr)?);
     let program = command.get_program().to_string_lossy().into_owned();
     let mut child = command.spawn().doing(format!("run {program}"))?;
     let status = wait(&mut child, run.interrupt())?;
-    let output = fs::read(&log).doing("read what a step said")?;
-    let output = String::from_utf8_lossy(&output).into_owned();
-    Ok(Ended { ok: status.success(), output, took: begun.elapsed() })
+    let read = |path: &Path| {
+        let bytes = fs::read(path).doing("read what a step said")?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    Ok(Ended { ok: status.success(), stdout: read(&stdout)?, stderr: read(&stderr)?, took: begun.elapsed() })
 }
 
 /// Waits for a child's end; on an interrupt its process group is asked to end, and the run's sweep takes the rest.

@@ -1,7 +1,7 @@
 //! Reads what test binaries print: libtest's and libtest-mimic's lines, and the reasons for skipped trials.
 //!
-//! A harness that skips a trial reports it as ignored and says why in a line of its own:
-//! `skipped: <trial name>: <why>`. If a server is missing, the reason names the variable of its URL.
+//! Whoever skips a trial says so in a line of its own on stderr, `skipped: <trial name>: <why>`, and reports the trial as
+//! ignored if the harness has a way to. If a server is missing, the reason names the variable of its URL.
 
 use std::collections::BTreeMap;
 
@@ -29,18 +29,14 @@ pub(crate) struct Trials {
 }
 
 impl Trials {
-    /// Reads the output of any number of test binaries, with cargo's own lines in between.
-    pub(crate) fn read(output: &str) -> Self {
+    /// Reads what any number of test binaries said, with cargo's own lines in between.
+    pub(crate) fn read(stdout: &str, stderr: &str) -> Self {
         let mut trials = Self::default();
         let mut in_failures = false;
-        for line in output.lines() {
+        for line in stdout.lines() {
             if let Some(result) = line.strip_prefix("test result: ") {
                 trials.sum.add(read_sum(result));
                 in_failures = false;
-            } else if let Some(skipped) = line.strip_prefix("skipped: ") {
-                if let Some((name, why)) = skipped.split_once(": ") {
-                    trials.reasons.insert(name.trim().to_owned(), why.trim().to_owned());
-                }
             } else if line == "failures:" {
                 in_failures = true;
             } else if in_failures {
@@ -49,7 +45,21 @@ impl Trials {
                 trials.read_verdict(line);
             }
         }
+        let skips = stderr.lines().filter_map(|line| line.strip_prefix("skipped: ")?.split_once(": "));
+        for (name, why) in skips {
+            trials.read_skip(name.trim(), why.trim());
+        }
         trials
+    }
+
+    /// A test of plain libtest can only pass when it finds that it must skip; it is counted as what it is.
+    fn read_skip(&mut self, name: &str, why: &str) {
+        self.reasons.insert(name.to_owned(), why.to_owned());
+        if !self.verdicts.iter().any(|(trial, verdict)| trial == name && *verdict == Verdict::Skipped) {
+            self.verdicts.push((name.to_owned(), Verdict::Skipped));
+            self.sum.passed = self.sum.passed.saturating_sub(1);
+            self.sum.skipped += 1;
+        }
     }
 
     /// `test NAME ... ok`, where libtest may add a time or a reason and libtest-mimic fills the name with spaces.
@@ -112,7 +122,6 @@ mod tests {
 
     const OUTPUT: &str = "\
      Running tests/conformance.rs (target/debug/deps/conformance-1)
-skipped: nats::a_round_trip_keeps_everything: POSTHASTE_TEST_NATS is not set
 
 running 4 tests
 test memory::a_stale_epoch_settles_nothing     ... ok
@@ -136,15 +145,19 @@ test slow ... ignored, takes an hour
 test timed ... ok <0.012s>
 test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 1.00s
 ";
+    const ERRORS: &str = "\
+   Compiling posthaste v0.1.0
+skipped: nats::a_round_trip_keeps_everything: POSTHASTE_TEST_NATS is not set
+";
 
     #[test]
     fn the_sums_of_all_binaries_are_added() {
-        assert_eq!(Trials::read(OUTPUT).sum, Sum { passed: 3, failed: 1, skipped: 2 });
+        assert_eq!(Trials::read(OUTPUT, ERRORS).sum, Sum { passed: 3, failed: 1, skipped: 2 });
     }
 
     #[test]
     fn every_verdict_is_read_and_none_from_a_failing_test_s_own_words() {
-        let trials = Trials::read(OUTPUT);
+        let trials = Trials::read(OUTPUT, ERRORS);
         let of =
             |name: &str| trials.verdicts.iter().find(|(trial, _)| trial == name).map(|(_, verdict)| *verdict);
         assert_eq!(of("memory::a_stale_epoch_settles_nothing"), Some(Verdict::Ok));
@@ -156,14 +169,22 @@ test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; fini
 
     #[test]
     fn skipped_trials_are_named_with_their_reason() {
-        let skipped: Vec<String> = Trials::read(OUTPUT).skipped().collect();
+        let skipped: Vec<String> = Trials::read(OUTPUT, ERRORS).skipped().collect();
         let nats = "nats::a_round_trip_keeps_everything: POSTHASTE_TEST_NATS is not set";
         assert_eq!(skipped, [nats, "slow: takes an hour"]);
     }
 
     #[test]
+    fn a_test_that_passes_because_it_skips_is_counted_as_skipped_once() {
+        let errors = "skipped: timed: POSTHASTE_TEST_POSTGRES is not set\nskipped: timed: nor is the other\n";
+        let trials = Trials::read(OUTPUT, errors);
+        assert_eq!(trials.sum, Sum { passed: 2, failed: 1, skipped: 3 });
+        assert!(trials.skipped().any(|line| line == "timed: nor is the other"));
+    }
+
+    #[test]
     fn a_demanded_server_makes_its_skipped_trials_failures_and_no_others() {
-        let mut trials = Trials::read(OUTPUT);
+        let mut trials = Trials::read(OUTPUT, ERRORS);
         trials.demand_servers();
         assert_eq!(trials.sum, Sum { passed: 3, failed: 2, skipped: 1 });
         assert_eq!(trials.skipped().collect::<Vec<_>>(), ["slow: takes an hour"]);
@@ -176,7 +197,7 @@ test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; fini
 
     #[test]
     fn what_failing_trials_said_is_kept() {
-        let failures = Trials::read(OUTPUT).failures;
+        let failures = Trials::read(OUTPUT, ERRORS).failures;
         assert!(failures.contains("the place moved") && !failures.contains("Doc-tests"), "{failures}");
     }
 }

@@ -10,14 +10,11 @@ use crate::interrupt::Interrupt;
 use crate::report::{Sum, say, say_part};
 use crate::run::Run;
 use crate::servers::{Fleet, Kind};
-use crate::steps::{cargo, run_step, tail};
+use crate::steps::{cargo, run_step};
 use crate::trials::Trials;
 
 /// What the tests ask for by `POSTHASTE_TEST_…`. A new server is started for them by adding it here.
 const SERVERS: &[Kind] = &Kind::ALL;
-
-/// So much of a failed step's output is shown.
-const TAIL_LINES: usize = 60;
 
 /// Runs the whole check; the answer tells whether nothing failed.
 pub(crate) fn test(interrupt: &Interrupt) -> Result<bool> {
@@ -59,9 +56,7 @@ impl WholeCheck {
         else {
             return Ok(());
         };
-        // Cargo may warn before it answers.
-        let json = metadata.lines().find(|line| line.starts_with('{')).unwrap_or_default();
-        for check in feature_checks(json)? {
+        for check in feature_checks(&metadata)? {
             let arguments: Vec<&str> = check.arguments.iter().map(String::as_str).collect();
             self.step(&check.name, cargo(&arguments)?)?;
         }
@@ -79,7 +74,7 @@ impl WholeCheck {
         tests.envs(fleet.environment());
         say_part(&named("tests"));
         let ended = run_step(&self.run, tests)?;
-        let mut trials = Trials::read(&ended.output);
+        let mut trials = Trials::read(&ended.stdout, &ended.stderr);
         if is_ci() {
             trials.demand_servers();
         }
@@ -88,7 +83,7 @@ impl WholeCheck {
         let ok = trials.sum.failed == 0;
         say(&format!("{} {}", verdict(ok, ended.took), trials.sum));
         if !ok {
-            say(if trials.failures.is_empty() { &ended.output } else { &trials.failures });
+            say(&if trials.failures.is_empty() { ended.last_words() } else { trials.failures.clone() });
         }
         self.sum.add(trials.sum);
         self.skipped.extend(trials.skipped());
@@ -117,17 +112,17 @@ impl WholeCheck {
         Ok(())
     }
 
-    /// Runs one step and counts it; its output if it went well.
+    /// Runs one step and counts it; its stdout if it went well.
     fn step(&mut self, name: &str, command: Command) -> Result<Option<String>> {
         say_part(&named(name));
         let ended = run_step(&self.run, command)?;
         say(&verdict(ended.ok, ended.took));
         if ended.ok {
             self.sum.passed += 1;
-            return Ok(Some(ended.output));
+            return Ok(Some(ended.stdout));
         }
         self.sum.failed += 1;
-        say(&tail(&ended.output, TAIL_LINES));
+        say(&ended.last_words());
         Ok(None)
     }
 
