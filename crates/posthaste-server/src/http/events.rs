@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::Uri;
+use posthaste::ErrorKind;
 use posthaste::admin::{EventState, Filter, Page, Record};
 use posthaste::time::Timestamp;
 use serde::Deserialize;
@@ -40,8 +41,22 @@ struct ListQuery {
 /// Events that match, the newest first, without their payloads.
 pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Json<EventPage>, Problem> {
     let (filter, page) = query::<ListQuery>(&uri)?.understood()?;
-    let found = app.store.find(&filter, page).await?;
+    let found = app.store.find(&filter, page).await.map_err(refused)?;
     Ok(Json(EventPage::of(&found)))
+}
+
+/// What a store refuses here is a part of the query, and not an event.
+fn refused(error: posthaste::Error) -> Problem {
+    match error.kind() {
+        ErrorKind::Rejected => Problem::new(
+            Kind::Malformed,
+            "after must be what next of the page before said, with the same query",
+        ),
+        ErrorKind::NotFound => {
+            Problem::new(Kind::NotFound, "there is no such lane; GET /v1/lanes lists them")
+        }
+        _ => error.into(),
+    }
 }
 
 impl ListQuery {

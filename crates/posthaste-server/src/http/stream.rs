@@ -169,3 +169,94 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
         this.timed_write(cx, answer)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+
+    use super::*;
+
+    const HEAD: Duration = Duration::from_secs(10);
+    const IDLE: Duration = Duration::from_secs(60);
+    const WRITE: Duration = Duration::from_secs(20);
+
+    fn timed() -> (TimedStream<DuplexStream>, DuplexStream, Activity) {
+        let (server, client) = duplex(16);
+        let limits = ConnectionLimits {
+            connections_max: 1,
+            header_timeout: HEAD,
+            idle_timeout: IDLE,
+            write_timeout: WRITE,
+            grace: Duration::ZERO,
+        };
+        let activity = Activity::default();
+        (TimedStream::new(server, limits, activity.clone()), client, activity)
+    }
+
+    /// How long a read takes that ends with an error of this kind.
+    async fn read_fails_after(stream: &mut TimedStream<DuplexStream>, kind: io::ErrorKind) -> Duration {
+        let begun = Instant::now();
+        let mut byte = [0];
+        while let Err(error) = stream.read_exact(&mut byte).await.map(|_| ()) {
+            assert_eq!(error.kind(), kind);
+            return begun.elapsed();
+        }
+        panic!("a byte came");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_is_idle_until_the_first_byte_and_a_head_after_it() {
+        let (mut stream, mut client, _) = timed();
+        client.write_all(b"G").await.unwrap();
+        stream.read_u8().await.unwrap();
+        assert_eq!(read_fails_after(&mut stream, io::ErrorKind::TimedOut).await, HEAD);
+        let (mut stream, _client, _) = timed();
+        assert_eq!(read_fails_after(&mut stream, io::ErrorKind::TimedOut).await, IDLE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_drips_has_no_more_time_than_one_that_stalls() {
+        let (mut stream, mut client, _) = timed();
+        let begun = Instant::now();
+        let dripping = async {
+            loop {
+                client.write_all(b"x").await.unwrap();
+                sleep(HEAD / 4).await;
+            }
+        };
+        let reading = async { while stream.read_u8().await.is_ok() {} };
+        tokio::select! { () = dripping => unreachable!("it drips for ever"), () = reading => {} }
+        assert_eq!(begun.elapsed(), HEAD);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_a_request_is_handled_nothing_is_timed_and_then_it_is_idle() {
+        let (mut stream, mut client, activity) = timed();
+        let busy = activity.begin();
+        let read = tokio::time::timeout(10 * IDLE, stream.read_u8()).await;
+        assert!(read.is_err(), "the handler keeps its own time");
+        drop(busy);
+        assert_eq!(read_fails_after(&mut stream, io::ErrorKind::TimedOut).await, IDLE);
+        client.write_all(b"G").await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_end_does_not_wait_for_a_head() {
+        let (mut stream, mut client, activity) = timed();
+        client.write_all(b"G").await.unwrap();
+        activity.end();
+        assert_eq!(stream.read_u8().await.unwrap(), b'G', "what has come is read");
+        assert_eq!(read_fails_after(&mut stream, io::ErrorKind::ConnectionAborted).await, Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_read_is_given_up() {
+        let (mut stream, mut client, _) = timed();
+        let begun = Instant::now();
+        let error = stream.write_all(&[0; 100]).await.unwrap_err();
+        assert_eq!((error.kind(), begun.elapsed()), (io::ErrorKind::TimedOut, WRITE));
+        let mut taken = [0; 16];
+        client.read_exact(&mut taken).await.unwrap();
+        stream.write_all(&[0; 8]).await.expect("a client that reads again is written to");
+    }
+}

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use posthaste::memory::Memory;
 use posthaste_server::http::make_room;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::client::{Answer, read_all};
+use crate::client::{Answer, DEADLINE, read_all};
 use crate::stand::{Stand, Times};
 
 const SOON: Duration = Duration::from_millis(200);
@@ -80,6 +80,28 @@ async fn a_body_that_stalls_is_answered_408() {
     stand.stopped().await;
 }
 
+/// The body never pauses for long, and never ends either.
+#[tokio::test]
+async fn a_body_that_drips_is_ended_with_its_request() {
+    let stand = stand(Times { request: 2 * SOON, ..Times::default() }).await;
+    let head = stand.client.head("POST", "/v1/events", &[("content-length", "100000")]);
+    let (mut reading, mut writing) = stand.client.connect().await.into_split();
+    writing.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
+    let dripping = async {
+        let mut ticks = tokio::time::interval(SOON / 10);
+        while writing.write_all(b" ").await.is_ok() {
+            ticks.tick().await;
+        }
+    };
+    let mut answer = Vec::new();
+    let answered =
+        tokio::time::timeout(DEADLINE, async { tokio::join!(dripping, reading.read_to_end(&mut answer)) });
+    answered.await.expect("the server ends it in time").1.ok();
+    assert!(Answer::parse(&answer).expect("an answer").problem(503).contains("took too long"));
+    is_well(&stand).await;
+    stand.stopped().await;
+}
+
 #[tokio::test]
 async fn a_thousand_idle_connections_disturb_nobody() {
     // Both ends of every connection are in this process.
@@ -116,7 +138,7 @@ async fn a_connection_over_the_limit_is_told_to_come_back() {
     drop(held);
     let begun = tokio::time::Instant::now();
     while stand.client.get("/healthz").await.status != 200 {
-        assert!(begun.elapsed() < crate::client::DEADLINE, "room is never given back");
+        assert!(begun.elapsed() < DEADLINE, "room is never given back");
     }
     stand.stopped().await;
 }
@@ -140,7 +162,7 @@ async fn the_end_waits_for_requests_and_lets_nobody_in() {
     let address = stand.client.address;
     let begun = tokio::time::Instant::now();
     while TcpStream::connect(address).await.is_ok() {
-        assert!(begun.elapsed() < crate::client::DEADLINE, "the listener stays open");
+        assert!(begun.elapsed() < DEADLINE, "the listener stays open");
     }
     half.write_all(first.as_bytes()).await.unwrap();
     half.write_all(rest.as_bytes()).await.unwrap();

@@ -44,6 +44,7 @@ async fn a_query_that_cannot_be_understood_says_why() {
         ("limit=many", "limit"),
         ("since=yesterday", "since: "),
         ("lane=a%20b", "lane: "),
+        ("after=nonsense", "after must be"),
     ] {
         let detail = stand.client.get(&format!("/v1/events?{query}")).await.problem(400);
         assert!(detail.contains(part), "{part:?} is not in {detail:?}");

@@ -33,12 +33,19 @@ pub(crate) struct Times {
     pub(crate) header: Duration,
     pub(crate) idle: Duration,
     pub(crate) body: Duration,
+    pub(crate) request: Duration,
     pub(crate) connections_max: usize,
 }
 
 impl Default for Times {
     fn default() -> Self {
-        Self { header: DEADLINE, idle: DEADLINE, body: DEADLINE, connections_max: CONNECTIONS_MAX }
+        Self {
+            header: DEADLINE,
+            idle: DEADLINE,
+            body: DEADLINE,
+            request: DEADLINE,
+            connections_max: CONNECTIONS_MAX,
+        }
     }
 }
 
@@ -58,14 +65,14 @@ impl Stand {
         let limits = Limits {
             payload_bytes_max: PAYLOAD_BYTES_MAX,
             body_timeout: times.body,
-            request_timeout: DEADLINE,
+            request_timeout: times.request,
             source: "/test".to_owned(),
         };
         let app = App::new(wrap(memory), limits, Metrics::install().expect("nobody else installs one"));
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         let mut addresses: Vec<SocketAddr> = Vec::new();
         for face in [Face::Public, Face::Admin] {
-            let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.expect("a port is free");
+            let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("a port is free");
             addresses.push(server.address());
             let ended = stop.clone().cancelled_owned();
             tasks.spawn(server.run(router(Arc::clone(&app), face), connections(times), ended));

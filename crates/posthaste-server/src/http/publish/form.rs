@@ -33,6 +33,13 @@ pub(super) enum Events {
 impl Form {
     /// The form that these headers say.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, Problem> {
+        // Storing a compressed body as if it were the payload would change what consumers get.
+        if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+            return Err(Problem::new(
+                Kind::UnsupportedMediaType,
+                "send the body without Content-Encoding; compressed bodies are not understood",
+            ));
+        }
         let content_type = match headers.get(header::CONTENT_TYPE) {
             None => String::new(),
             Some(value) => value.to_str().map(str::to_ascii_lowercase).map_err(|_| unsupported())?,
@@ -135,6 +142,8 @@ mod tests {
             let problem = form(&[("content-type", unknown)]).unwrap_err();
             assert_eq!(problem.kind(), Kind::UnsupportedMediaType, "{unknown}");
         }
+        let compressed = form(&[("content-encoding", "gzip"), ce]).unwrap_err();
+        assert_eq!(compressed.kind(), Kind::UnsupportedMediaType);
     }
 
     #[test]
