@@ -53,7 +53,7 @@ impl Kind {
             Self::BodyTimeout => {
                 (StatusCode::REQUEST_TIMEOUT, "body-timeout", "The body did not come in time")
             }
-            Self::Conflict => (StatusCode::CONFLICT, "conflict", "It exists with other contents"),
+            Self::Conflict => (StatusCode::CONFLICT, "conflict", "It conflicts with what is there"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too-large", "Over the limit"),
             Self::UnsupportedMediaType => (
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
