@@ -48,8 +48,7 @@ impl Trigger {
 /// When the process may not listen to signals.
 pub async fn until_signalled<F: Future>(work: impl FnOnce(Shutdown) -> F) -> io::Result<Option<F::Output>> {
     let (trigger, shutdown) = Trigger::new();
-    let (mut interrupt, mut terminate) =
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let insisted = async {
         for _ in 0..2 {
             tokio::select! {

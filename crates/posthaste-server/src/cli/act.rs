@@ -43,6 +43,8 @@ pub(super) struct Action<'a> {
     pub(super) filter: &'a Filter,
     /// What is counted: `dead events`.
     pub(super) what: &'a str,
+    /// Whether it is a failure that nothing matched: for what was chosen by somebody, not for upkeep.
+    pub(super) nothing_fails: bool,
 }
 
 impl Action<'_> {
@@ -68,7 +70,10 @@ impl Action<'_> {
         }
         let (name, matched) = (command(true).name(), counted.matched);
         self.refuse_nothing(counted)?;
-        Err(Failure::usage(format!("{name} {matched} {}: this cannot be undone; say --yes to do it", self.what)))
+        Err(Failure::usage(format!(
+            "{name} {matched} {}: this cannot be undone; say --yes to do it",
+            self.what
+        )))
     }
 
     async fn apply(&self, command: Command) -> Result<Applied, Failure> {
@@ -84,14 +89,14 @@ impl Action<'_> {
             output::json(&AppliedDocument { command: command.name(), matched, changed, dry_run })?;
         } else if dry_run {
             output::line(&format!("would {} {matched} {}", command.name(), self.what))?;
-        } else if matched > 0 {
+        } else if matched > 0 || !self.nothing_fails {
             output::line(&format!("{}: {changed} of {matched} {}", command.name(), self.what))?;
         }
         self.refuse_nothing(applied)
     }
 
     fn refuse_nothing(&self, applied: Applied) -> Result<(), Failure> {
-        if applied.matched == 0 {
+        if applied.matched == 0 && self.nothing_fails {
             return Err(Failure::nothing(format!("find any {} that match", self.what)));
         }
         Ok(())

@@ -36,7 +36,8 @@ impl Client {
             ));
         }
         let authority = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
-        let authority = authority.filter(|rest| !rest.is_empty() && !rest.contains(['/', '@', '?', '#', ' ']));
+        let authority =
+            authority.filter(|rest| !rest.is_empty() && !rest.contains(['/', '@', '?', '#', ' ']));
         let authority = authority.ok_or_else(|| {
             Failure::usage(format!("ask the server: {url:?} is not its address; write http://HOST:PORT"))
         })?;
@@ -95,10 +96,9 @@ impl Client {
 
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<(StatusCode, Bytes), Failure> {
         let exchange = tokio::time::timeout(REQUEST_TIMEOUT, self.exchange(method, path, body));
-        exchange
-            .await
-            .unwrap_or_else(|_| Err("it did not answer in time".into()))
-            .map_err(|error| Failure::new(Code::Store, format!("ask the server at {}: {error}", self.authority)))
+        exchange.await.unwrap_or_else(|_| Err("it did not answer in time".into())).map_err(|error| {
+            Failure::new(Code::Store, format!("ask the server at {}: {error}", self.authority))
+        })
     }
 
     async fn exchange(

@@ -10,7 +10,7 @@ use secrecy::SecretString;
 
 use super::client::Client;
 use crate::config::{self, Config, Environment, Flag};
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
 
 /// Flags that every verb has.
 #[derive(Clone, Debug, clap::Args)]
@@ -84,7 +84,21 @@ impl Context {
     /// The store, which must be there.
     pub(super) async fn existing_store(&self) -> Result<Arc<dyn Backend>, Failure> {
         self.refuse_server()?;
+        if let Some(file) = self.missing_file() {
+            return Err(Failure::new(
+                Code::Store,
+                format!(
+                    "open the store: {} is not there; go to its folder, say --store URL, or make it with posthaste serve",
+                    file.display()
+                ),
+            ));
+        }
         config::store::open_existing(&self.config).await.map_err(open_failure)
+    }
+
+    /// The file of an embedded store, if it is not there yet.
+    pub(super) fn missing_file(&self) -> Option<PathBuf> {
+        self.config.store.database_file().filter(|file| matches!(file.try_exists(), Ok(false)))
     }
 
     /// `--server` asks that server; `--store` goes to the store; with neither, the configured address is asked, and the

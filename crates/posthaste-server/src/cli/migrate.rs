@@ -50,7 +50,13 @@ pub(super) async fn run(verb: &Verb, context: &Context) -> Result<(), Failure> {
 fn show(status: &SchemaStatus, applied: Option<Vec<u32>>, context: &Context) -> Result<(), Failure> {
     let SchemaStatus { present, wanted, compatible_from, .. } = *status;
     if context.json() {
-        return output::json(&StatusDocument { present, wanted, compatible_from, usable: status.usable(), applied });
+        return output::json(&StatusDocument {
+            present,
+            wanted,
+            compatible_from,
+            usable: status.usable(),
+            applied,
+        });
     }
     let there = present.map_or("none".to_owned(), |version| version.to_string());
     let verdict = if status.usable() { "ready" } else { "run posthaste migrate up" };

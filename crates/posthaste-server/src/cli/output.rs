@@ -30,8 +30,8 @@ pub(super) fn json(document: &impl Serialize) -> Result<(), Failure> {
 
 /// Writes one JSON document on one line.
 pub(super) fn json_line(document: &impl Serialize) -> Result<(), Failure> {
-    let mut text =
-        serde_json::to_vec(document).map_err(|error| Failure::other(format!("write the answer as JSON: {error}")))?;
+    let mut text = serde_json::to_vec(document)
+        .map_err(|error| Failure::other(format!("write the answer as JSON: {error}")))?;
     text.push(b'\n');
     write(&text)
 }
@@ -56,9 +56,7 @@ pub(super) fn table(head: &[&str], rows: Vec<Vec<String>>, empty: &str) -> Resul
 
 /// Text without anything that steers a terminal; producers may have put it there.
 pub(super) fn plain(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
-        .collect()
+    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
 /// A time for people: `2026-11-15 21:52:03`, in UTC.

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use super::context::{Access, Context};
 use super::moment;
 use super::output;
+use crate::config::unit;
 use crate::exit::Failure;
 use crate::http::wire::{NewEvent, PublishedEvent};
 
@@ -62,7 +63,9 @@ pub(super) struct Args {
 pub(super) async fn run(args: Args, context: &Context) -> Result<(), Failure> {
     let envelope = envelope(args, context)?;
     // The same checks on both ways, so that the same mistake has the same answer.
-    envelope.check(context.config.server.payload_max).map_err(|error| Failure::from(error.during("publish")))?;
+    envelope
+        .check(context.config.server.payload_max)
+        .map_err(|error| Failure::from(error.during("publish")))?;
     let id = match context.access(true).await? {
         Access::Server(client) => {
             let event = serde_json::to_vec(&document(&envelope))
@@ -86,7 +89,9 @@ fn envelope(args: Args, context: &Context) -> Result<Envelope, Failure> {
     };
     let is_json = payload.is_empty() || serde_json::from_slice::<&RawValue>(&payload).is_ok();
     if args.content_type.is_none() && !is_json {
-        return Err(Failure::usage("publish: the payload is not JSON; say what it is, like --content-type text/plain"));
+        return Err(Failure::usage(
+            "publish: the payload is not JSON; say what it is, like --content-type text/plain",
+        ));
     }
     let mut envelope = Envelope::new(args.event_type, payload);
     envelope.id = args.id.unwrap_or_else(fresh_id);
@@ -111,7 +116,8 @@ fn read(file: &Path, context: &Context) -> Result<Vec<u8>, Failure> {
     if from_stdin && io::stdin().is_terminal() {
         return Err(Failure::usage("publish: there is no payload; say --data, --data-file, or pipe it in"));
     }
-    let limit = context.config.server.payload_max as u64 + 1;
+    let payload_max = context.config.server.payload_max;
+    let limit = payload_max as u64 + 1;
     let mut payload = Vec::new();
     let result = if from_stdin {
         io::stdin().lock().take(limit).read_to_end(&mut payload)
@@ -119,6 +125,12 @@ fn read(file: &Path, context: &Context) -> Result<Vec<u8>, Failure> {
         std::fs::File::open(file).and_then(|file| file.take(limit).read_to_end(&mut payload))
     };
     result.map_err(|error| Failure::usage(format!("read the payload from {}: {error}", file.display())))?;
+    if payload.len() > payload_max {
+        let limit = unit::show_size(payload_max as u64);
+        return Err(Failure::usage(format!(
+            "publish: the payload is larger than server.payload_max ({limit}); publish a reference to large data instead"
+        )));
+    }
     Ok(payload)
 }
 

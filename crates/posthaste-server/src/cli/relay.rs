@@ -90,7 +90,8 @@ async fn once(context: &Context) -> Result<(), Failure> {
         output::note(&format!("delivered {delivered}, to be tried again {retried}, dead {dead}"));
     }
     if lanes_unavailable > 0 {
-        let message = format!("deliver: {lanes_unavailable} lanes have a target that takes no events; they wait");
+        let message =
+            format!("deliver: {lanes_unavailable} lanes have a target that takes no events; they wait");
         return Err(Failure::new(Code::Target, message));
     }
     Ok(())

@@ -29,7 +29,11 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         return output::json(&page);
     }
     let rows = page.events.iter().flat_map(|event| {
-        event.lanes.iter().filter(|view| view.state == EventState::Dead.name()).map(move |view| row(event, view))
+        event
+            .lanes
+            .iter()
+            .filter(|view| view.state == EventState::Dead.name())
+            .map(move |view| row(event, view))
     });
     output::table(&HEAD, rows.collect(), "no dead events")?;
     tell_next(&page);

@@ -37,7 +37,9 @@ pub(super) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
 /// The dead ones among these, of a lane that must be named.
 fn dead_of_a_lane(args: &FilterArgs) -> Result<Filter, Failure> {
     if args.lane.is_none() {
-        return Err(Failure::usage("choose dead events: say --lane LANE; posthaste lane list shows the lanes"));
+        return Err(Failure::usage(
+            "choose dead events: say --lane LANE; posthaste lane list shows the lanes",
+        ));
     }
     Ok(args.filter(Some(EventState::Dead)))
 }

@@ -13,7 +13,11 @@ pub(in crate::cli) async fn run(context: &Context) -> Result<(), Failure> {
     if context.json() {
         return output::json(&page);
     }
-    output::table(&HEAD, page.lanes.iter().map(row).collect(), "no lanes; a relay makes them when it first drives them")
+    output::table(
+        &HEAD,
+        page.lanes.iter().map(row).collect(),
+        "no lanes; a relay makes them when it first drives them",
+    )
 }
 
 /// Every lane, by the server or from the store.

@@ -26,8 +26,13 @@ pub(in crate::cli) struct Args {
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let store = context.existing_store().await?;
     let filter = only(Some(&args.lane));
-    let action =
-        Action { context, store: &*store, filter: &filter, what: "events, skipped or repeated" };
+    let action = Action {
+        context,
+        store: &*store,
+        filter: &filter,
+        what: "events, skipped or repeated",
+        nothing_fails: false,
+    };
     action.run_for_good(args.consent, |dry_run| Command::Seek { to: args.to, dry_run }).await
 }
 

@@ -1,0 +1,145 @@
+//! Publishing and looking: what goes in comes out, byte for byte.
+
+use crate::folder::Folder;
+
+#[test]
+fn a_published_payload_is_shown_byte_for_byte() {
+    let folder = Folder::new();
+    let payloads = [r#"{"a":"q\"q"}"#, "{ \"a\" :\t1.50 ,\n \"b\": [ ] }", "\"ü😀\"", "null", " 1 "];
+    for payload in payloads {
+        let id = folder.publish("x", payload);
+        assert_eq!(folder.ok(&["event", "show", &id, "--payload"]).stdout, payload.as_bytes());
+        let shown = folder.ok(&["event", "show", &id]);
+        assert!(shown.text().ends_with(&format!("\n\n{payload}\n")), "{}", shown.text());
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_pass_through_files_and_pipes() {
+    let folder = Folder::new();
+    let bytes: Vec<u8> = (0..=255).collect();
+    folder.write("payload", &bytes);
+    let publish = ["publish", "--type", "x", "--content-type", "application/octet-stream"];
+    let from_file = folder.ok(&[&publish[..], &["--data-file", "payload"]].concat()).text().trim().to_owned();
+    let piped = folder.run_with_stdin(&publish, &bytes).text().trim().to_owned();
+    for id in [from_file, piped] {
+        assert_eq!(folder.ok(&["event", "show", &id, "--payload"]).stdout, bytes);
+        let shown = folder.ok(&["event", "show", &id]);
+        assert!(shown.text().contains("256 bytes that are no plain text"), "{}", shown.text());
+    }
+}
+
+#[test]
+fn every_attribute_is_kept() {
+    let folder = Folder::new();
+    let arguments = [
+        "publish",
+        "--type",
+        "order.placed",
+        "--data",
+        "{}",
+        "--topic",
+        "orders",
+        "--key",
+        "k1",
+        "--id",
+        "e-1",
+        "--source",
+        "/shop",
+        "--subject",
+        "s",
+        "--header",
+        "a=b=c",
+        "--at",
+        "2999-01-01T00:00:00Z",
+        "--expires",
+        "1d",
+    ];
+    assert_eq!(folder.json(&arguments)["id"], "e-1");
+    let event = folder.json(&["event", "show", "e-1"]);
+    let expected = [
+        ("/id", "e-1"),
+        ("/type", "order.placed"),
+        ("/topic", "orders"),
+        ("/key", "k1"),
+        ("/source", "/shop"),
+        ("/subject", "s"),
+        ("/headers/a", "b=c"),
+        ("/available_at", "2999-01-01T00:00:00Z"),
+    ];
+    for (pointer, value) in expected {
+        assert_eq!(event.pointer(pointer).and_then(|v| v.as_str()), Some(value), "{pointer} in {event}");
+    }
+    assert!(event["expires_at"].is_string());
+}
+
+#[test]
+fn publishing_the_same_again_is_no_mistake_and_something_else_is() {
+    let folder = Folder::new();
+    let publish = |data: &str| folder.run(&["publish", "--type", "x", "--id", "1", "--data", data]);
+    assert_eq!((publish("{}").code, publish("{}").code), (0, 0));
+    publish("[]").assert_failed(1, &["failed to publish"]);
+    assert_eq!(folder.json(&["event", "list"])["events"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn bad_input_is_refused_and_nothing_is_stored() {
+    let folder = Folder::new();
+    folder.publish("good", "{}");
+    let long_key = "k".repeat(256);
+    let table: [(&[&str], &str); 6] = [
+        (&["--type", ""], "the type is empty"),
+        (&["--type", "x", "--key", &long_key], "the limit is 255"),
+        (&["--type", "x", "--header", "ce-id=1"], "reserved prefix"),
+        (&["--type", "x", "--header", "nonsense"], "NAME=VALUE"),
+        (&["--type", "x", "--at", "tomorrow"], "write a time like"),
+        (&["--type", "x", "--id", ""], "the id is empty"),
+    ];
+    for (arguments, expected) in table {
+        let answer = folder.run(&[&["publish", "--data", "{}"], arguments].concat());
+        answer.assert_failed(2, &[expected]);
+    }
+    folder
+        .run(&["publish", "--type", "x", "--data", "no json"])
+        .assert_failed(2, &["--content-type text/plain"]);
+    let large = vec![b'0'; 1024 * 1024 + 1];
+    let arguments = ["publish", "--type", "x", "--content-type", "text/plain"];
+    folder.run_with_stdin(&arguments, &large).assert_failed(2, &["larger than server.payload_max (1MiB)"]);
+    assert_eq!(folder.run_with_stdin(&arguments, &large[1..]).code, 0, "the limit itself is allowed");
+    assert_eq!(folder.json(&["event", "list"])["events"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn lists_are_filtered_and_paged() {
+    let folder = Folder::new();
+    for n in 0..5 {
+        let (key, event_type) = (format!("k{}", n % 2), if n < 3 { "a.b" } else { "a.c" });
+        folder.ok(&["publish", "--type", event_type, "--key", &key, "--id", &n.to_string(), "--data", "{}"]);
+    }
+    let ids = |arguments: &[&str]| -> Vec<String> {
+        let page = folder.json(&[&["event", "list"], arguments].concat());
+        page["events"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|event| event["id"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(ids(&[]), ["4", "3", "2", "1", "0"], "the newest first");
+    assert_eq!(ids(&["--type", "a.c"]), ["4", "3"]);
+    assert_eq!(ids(&["--topic", "a.*", "--key", "k1"]), ["3", "1"]);
+    assert_eq!(ids(&["--id", "2", "--id", "0"]), ["2", "0"]);
+    assert_eq!(ids(&["--until", "1h"]), [] as [&str; 0]);
+    assert_eq!(ids(&["--since", "1h"]).len(), 5);
+    let page = folder.json(&["event", "list", "--limit", "2"]);
+    assert_eq!(ids(&["--limit", "2", "--after", page["next"].as_str().unwrap()]), ["2", "1"]);
+}
+
+#[test]
+fn an_event_that_is_not_there_is_code_six() {
+    let folder = Folder::new();
+    folder.publish("x", "{}");
+    folder
+        .run(&["event", "show", "nobody"])
+        .assert_failed(6, &["failed to find an event with the id \"nobody\""]);
+}

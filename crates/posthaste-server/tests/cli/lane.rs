@@ -1,0 +1,73 @@
+//! Steering lanes.
+
+use serde_json::Value;
+
+use crate::folder::Folder;
+
+fn lane(folder: &Folder) -> Value {
+    folder.json(&["lane", "list"])["lanes"][0].clone()
+}
+
+fn delivered() -> Folder {
+    let folder = Folder::new();
+    for n in 0..3 {
+        folder.publish("x", &n.to_string());
+    }
+    folder.ok(&["relay", "--once", "--to", "null:"]);
+    folder
+}
+
+#[test]
+fn a_paused_lane_is_not_driven_until_it_is_resumed() {
+    let folder = delivered();
+    folder.ok(&["lane", "pause", "main"]);
+    assert_eq!(lane(&folder)["state"], "paused");
+    folder.publish("x", "{}");
+    let skipped = folder.json(&["relay", "--once", "--to", "null:"]);
+    assert_eq!((&skipped["delivered"], &skipped["lanes_skipped"]), (&Value::from(0), &Value::from(1)));
+    folder.ok(&["lane", "resume", "main"]);
+    assert_eq!(folder.json(&["relay", "--once", "--to", "null:"])["delivered"], 1);
+}
+
+#[test]
+fn a_replay_is_counted_first_and_then_delivered_again() {
+    let folder = delivered();
+    let dry = folder.json(&["replay", "--lane", "main", "--since", "1h", "--dry-run"]);
+    assert_eq!((&dry["matched"], &dry["changed"]), (&Value::from(3), &Value::from(0)));
+    assert_eq!(folder.json(&["relay", "--once", "--to", "null:"])["delivered"], 0);
+    assert_eq!(folder.json(&["replay", "--lane", "main"])["changed"], 3);
+    assert_eq!(folder.json(&["relay", "--once", "--to", "null:"])["delivered"], 3);
+    folder.run(&["replay", "--lane", "main", "--type", "y"]).assert_failed(6, &["delivered events"]);
+    folder.run(&["replay"]).assert_failed(2, &["--lane LANE"]);
+}
+
+#[test]
+fn seeking_needs_a_yes_and_delivers_again_from_there() {
+    let folder = delivered();
+    folder.run(&["lane", "seek", "main", "--to", "beginning"]).assert_failed(2, &["3 events", "--yes"]);
+    assert_eq!(lane(&folder)["unread"], 0);
+    folder.ok(&["lane", "seek", "main", "--to", "beginning", "--yes"]);
+    assert_eq!(lane(&folder)["unread"], 3);
+    assert_eq!(folder.json(&["relay", "--once", "--to", "null:"])["delivered"], 3);
+    assert_eq!(folder.run(&["lane", "seek", "main", "--to", "sideways"]).code, 2);
+}
+
+#[test]
+fn removing_needs_a_yes_and_forgets_the_lane() {
+    let folder = delivered();
+    folder.run(&["lane", "remove", "main"]).assert_failed(2, &["--yes"]);
+    folder.ok(&["lane", "remove", "main", "--yes"]);
+    assert_eq!(folder.json(&["lane", "list"])["lanes"], Value::Array(vec![]));
+    for verb in ["pause", "resume"] {
+        folder.run(&["lane", verb, "nobody"]).assert_failed(6, &["nobody"]);
+    }
+}
+
+#[test]
+fn pruning_removes_what_every_lane_has_passed() {
+    let folder = delivered();
+    assert_eq!(folder.json(&["prune"])["changed"], 0, "younger than store.retain");
+    assert_eq!(folder.json(&["prune", "--older-than", "0s", "--dry-run"])["matched"], 3);
+    assert_eq!(folder.json(&["prune", "--older-than", "0s"])["changed"], 3);
+    assert_eq!(folder.json(&["event", "list"])["events"], Value::Array(vec![]));
+}

@@ -1,0 +1,90 @@
+//! What goes to stdout, and when nobody reads it.
+
+use std::process::Stdio;
+
+use crate::folder::Folder;
+
+/// Every verb that answers, with one document each.
+#[test]
+fn json_output_is_one_document() {
+    let folder = Folder::new();
+    folder.publish("x", "{}");
+    folder.ok(&["relay", "--once", "--to", "null:"]);
+    let verbs: [&[&str]; 12] = [
+        &["publish", "--type", "x", "--data", "{}"],
+        &["event", "list"],
+        &["lane", "list"],
+        &["lane", "pause", "main"],
+        &["lane", "resume", "--all"],
+        &["dead", "list"],
+        &["stats"],
+        &["migrate", "up"],
+        &["migrate", "status"],
+        &["prune"],
+        &["replay", "--lane", "main", "--dry-run"],
+        &["check", "--connect"],
+    ];
+    for verb in verbs {
+        assert!(folder.json(verb).is_object(), "{verb:?}");
+    }
+}
+
+#[test]
+fn nobody_reading_is_a_quiet_end() {
+    let folder = Folder::new();
+    folder.publish("x", "{}");
+    for verb in [&["event", "list"][..], &["completions", "bash"], &["check", "--print"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = folder.command(verb).stdout(writer).output().unwrap();
+        assert_eq!(
+            (output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()),
+            (Some(0), ""),
+            "{verb:?}"
+        );
+    }
+}
+
+#[test]
+fn a_full_disk_behind_stdout_is_told() {
+    let folder = Folder::new();
+    folder.publish("x", "{}");
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = folder.command(&["event", "list"]).stdout(Stdio::from(full)).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("failed to write to stdout"));
+}
+
+#[test]
+fn completions_exist_for_every_shell() {
+    let folder = Folder::new();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        assert!(folder.ok(&["completions", shell]).text().contains("redrive"), "{shell}");
+    }
+}
+
+#[test]
+fn usage_is_code_two_and_help_is_code_zero() {
+    let folder = Folder::new();
+    for arguments in
+        [&[][..], &["nonsense"], &["event", "show"], &["publish"], &["event", "list", "--limit", "0"]]
+    {
+        assert_eq!(folder.run(arguments).code, 2, "{arguments:?}");
+    }
+    assert_eq!(folder.run(&["event", "list", "--store", "sqlite:a.db", "--server", "http://b:1"]).code, 2);
+    assert!(folder.ok(&["help"]).text().contains("Exit codes"));
+    assert!(folder.ok(&["--version"]).text().starts_with("posthaste "));
+}
+
+/// A producer that writes plain SQL may store anything; a terminal must not obey it.
+#[test]
+fn nothing_stored_steers_the_terminal() {
+    let folder = Folder::new();
+    folder.publish("x", "{}");
+    folder.sql("INSERT INTO posthaste_events (event_id, event_type, payload) VALUES ('evil', 'a' || char(27) || '[2J', 'b' || char(27) || '[2J')");
+    for verb in [&["event", "list"][..], &["event", "show", "evil"]] {
+        let answer = folder.ok(verb);
+        assert!(!answer.stdout.contains(&27), "{verb:?}: {}", answer.text());
+    }
+    assert_eq!(folder.ok(&["event", "show", "evil", "--payload"]).stdout, b"b\x1b[2J");
+}

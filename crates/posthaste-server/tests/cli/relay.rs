@@ -1,0 +1,72 @@
+//! `posthaste relay`: delivers, waits, and ends when asked to.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::folder::{Folder, Running};
+
+#[test]
+fn without_a_lane_there_is_nothing_to_drive() {
+    Folder::new().run(&["relay"]).assert_failed(3, &["no lane is configured", "--to URL"]);
+}
+
+#[test]
+fn once_delivers_what_is_due_and_ends() {
+    let folder = Folder::new();
+    folder.publish("x", r#"{"a":"q\"q"}"#);
+    folder.ok(&["publish", "--type", "later", "--data", "{}", "--in", "1h"]);
+    let answer = folder.ok(&["relay", "--once", "--to", "stdout:"]);
+    let line: Value = serde_json::from_str(answer.text()).expect("one line for one event");
+    assert_eq!((&line["type"], &line["data"]["a"]), (&Value::from("x"), &Value::from("q\"q")));
+    assert!(answer.stderr.contains("delivered 1"), "{}", answer.stderr);
+    assert_eq!(folder.ok(&["relay", "--once", "--to", "stdout:"]).text(), "", "nothing twice");
+}
+
+#[test]
+fn a_target_that_takes_nothing_is_code_five_and_nothing_is_lost() {
+    let folder = Folder::new();
+    folder.publish("x", "{}");
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output =
+        folder.command(&["relay", "--once", "--to", "stdout:"]).stdout(Stdio::from(full)).output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(folder.json(&["relay", "--once", "--to", "null:"])["delivered"], 1);
+}
+
+#[test]
+fn it_runs_until_a_signal_and_ends_cleanly() {
+    for signal in ["TERM", "INT"] {
+        let folder = Folder::new();
+        let mut running = Running(folder.command(&["relay", "--to", "stdout:"]).spawn().unwrap());
+        let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
+        folder.publish("x", "{}");
+        assert!(
+            lines.next().unwrap().unwrap().contains("\"type\":\"x\""),
+            "published by another process, and seen"
+        );
+        running.signal(signal);
+        assert_eq!(running.code(), 0);
+        let lane = folder.json(&["lane", "list"])["lanes"][0].clone();
+        assert_eq!(
+            (&lane["delivered"], &lane["owner"]),
+            (&Value::from(1), &Value::Null),
+            "settled and given up"
+        );
+    }
+}
+
+#[test]
+fn logs_are_json_and_never_on_stdout() {
+    let folder = Folder::new();
+    let mut running = Running(folder.command(&["relay", "--to", "null:"]).spawn().unwrap());
+    let mut lines = BufReader::new(running.0.stderr.take().unwrap()).lines();
+    let line: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert!(line["level"].is_string() && line["message"].is_string(), "{line}");
+    running.signal("TERM");
+    assert_eq!(running.code(), 0);
+    let mut stdout = String::new();
+    std::io::Read::read_to_string(&mut running.0.stdout.take().unwrap(), &mut stdout).unwrap();
+    assert_eq!(stdout, "");
+}

@@ -1,0 +1,70 @@
+//! Verbs that ask a server which runs.
+
+use std::io::{BufRead, BufReader};
+
+use serde_json::Value;
+
+use crate::folder::{Answer, Folder, Running};
+
+/// A server in this folder, and its address.
+fn serve(folder: &Folder) -> (Running, String) {
+    let mut running = Running(folder.command(&["serve", "--listen", "127.0.0.1:0"]).spawn().unwrap());
+    let lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
+    let address = lines.map_while(Result::ok).find_map(|line| {
+        let (_, address) = line.split_once("http://")?;
+        Some(address.trim().to_owned())
+    });
+    (running, address.expect("it says where it listens"))
+}
+
+/// The same verbs as without a server, by the configured address and the key that lies in the folder.
+#[test]
+fn verbs_find_the_server_and_its_key_by_themselves() {
+    let folder = Folder::new();
+    let (mut running, address) = serve(&folder);
+    let run = |arguments: &[&str]| -> Answer {
+        folder.command(arguments).env("POSTHASTE__SERVER__LISTEN", &address).output().unwrap().into()
+    };
+    let payload = "{ \"a\" : \"q\\\"q\" }";
+    let published = run(&["publish", "--type", "x", "--key", "k", "--data", payload]);
+    assert_eq!(published.code, 0, "{}", published.stderr);
+    let id = published.text().trim();
+    assert_eq!(run(&["event", "show", id, "--payload"]).stdout, payload.as_bytes());
+    let by_server = run(&["event", "list", "--output", "json"]).json();
+    assert_eq!(by_server["events"][0]["id"], id);
+    assert_eq!(by_server, folder.json(&["event", "list"]), "the store answers with the same document");
+    assert_eq!(run(&["lane", "list", "--output", "json"]).json()["lanes"], Value::Array(vec![]));
+    run(&["event", "show", "nobody"]).assert_failed(6, &["nobody"]);
+    running.signal("TERM");
+    assert_eq!(running.code(), 0);
+}
+
+#[test]
+fn a_wrong_key_is_told_what_to_do() {
+    let folder = Folder::new();
+    let (_running, address) = serve(&folder);
+    let server = format!("http://{address}");
+    folder.write("wrong.key", "ph_wrong\n");
+    let answer = folder.run(&["event", "list", "--server", &server, "--key-file", "wrong.key"]);
+    answer.assert_failed(1, &["refused the API key", "POSTHASTE_API_KEY"]);
+    assert_eq!(folder.run(&["event", "list", "--server", &server, "--key-file", "posthaste.key"]).code, 0);
+    let key = std::fs::read_to_string(folder.path("posthaste.key")).unwrap();
+    let by_environment: Answer = folder
+        .command(&["event", "list", "--server", &server])
+        .env("POSTHASTE_API_KEY", key.trim())
+        .output()
+        .unwrap()
+        .into();
+    assert_eq!(by_environment.code, 0);
+}
+
+#[test]
+fn a_server_that_is_not_there_or_not_understood_is_told() {
+    let folder = Folder::new();
+    folder.run(&["event", "list", "--server", "http://127.0.0.1:9"]).assert_failed(4, &["127.0.0.1:9"]);
+    folder.run(&["event", "list", "--server", "https://127.0.0.1:9"]).assert_failed(2, &["https://"]);
+    folder.run(&["event", "list", "--server", "nonsense"]).assert_failed(2, &["http://HOST:PORT"]);
+    folder
+        .run(&["lane", "pause", "--all", "--server", "http://127.0.0.1:9"])
+        .assert_failed(2, &["--store URL"]);
+}

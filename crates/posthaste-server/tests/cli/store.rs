@@ -1,0 +1,64 @@
+//! A store that cannot be used: a clear sentence, the right code, and nothing half done.
+
+use crate::folder::Folder;
+
+#[test]
+fn a_look_at_a_store_that_is_not_there_makes_none() {
+    let folder = Folder::new();
+    for verb in [
+        &["event", "list"][..],
+        &["lane", "list"],
+        &["stats"],
+        &["prune"],
+        &["dead", "list"],
+        &["migrate", "status"],
+    ] {
+        folder.run(verb).assert_failed(4, &["posthaste.db is not there", "--store URL"]);
+    }
+    assert!(folder.names().is_empty(), "{:?}", folder.names());
+}
+
+/// Nobody, not even root, can make a file in /proc.
+#[test]
+fn a_folder_that_cannot_be_written_is_named() {
+    let folder = Folder::new();
+    let answer =
+        folder.run(&["publish", "--type", "x", "--data", "{}", "--store", "sqlite:///proc/posthaste.db"]);
+    assert!([3, 4].contains(&answer.code), "{} {}", answer.code, answer.stderr);
+    assert!(answer.stderr.contains("/proc/posthaste.db"), "{}", answer.stderr);
+}
+
+#[test]
+fn a_file_that_is_no_database_is_not_touched() {
+    let folder = Folder::new();
+    let garbage = "this is a letter, not a database\n".repeat(200);
+    folder.write("posthaste.db", &garbage);
+    let answer = folder.run(&["publish", "--type", "x", "--data", "{}"]);
+    assert_ne!(answer.code, 0);
+    assert!(answer.stderr.contains("posthaste.db"), "{}", answer.stderr);
+    assert_eq!(std::fs::read_to_string(folder.path("posthaste.db")).unwrap(), garbage);
+}
+
+#[test]
+fn a_schema_that_is_too_new_is_refused() {
+    let folder = Folder::new();
+    folder.publish("x", "{}");
+    folder.sql("UPDATE posthaste_meta SET schema = 900, compatible_from = 900");
+    let answer = folder.run(&["publish", "--type", "y", "--data", "{}"]);
+    answer.assert_failed(3, &["900"]);
+    folder.sql("UPDATE posthaste_meta SET schema = 1, compatible_from = 1");
+    assert_eq!(folder.json(&["event", "list"])["events"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn migrate_makes_the_tables_and_says_so() {
+    let folder = Folder::new();
+    let status = folder.json(&["migrate", "up"]);
+    assert_eq!(status["usable"], true, "{status}");
+    assert_eq!(folder.json(&["migrate", "status"])["present"], status["wanted"]);
+    let printed =
+        folder.command(&["migrate", "print"]).env("POSTHASTE__STORE__PREFIX", "shop_").output().unwrap();
+    let sql = String::from_utf8(printed.stdout).unwrap();
+    assert!(sql.contains("shop_events") && !sql.contains("{prefix}"), "{sql}");
+    rusqlite::Connection::open_in_memory().unwrap().execute_batch(&sql).unwrap();
+}
