@@ -61,10 +61,8 @@ statements! {
     event_look,
     /// Where events with this id are.
     event_seqs,
-    /// The log from a place on, whole rows.
-    log_all,
-    /// The log from a place on, without what only a delivery needs.
-    log_heads,
+    /// The log from a place on.
+    log_read,
     /// The oldest event's number.
     log_first,
     /// The highest number ever given.

@@ -231,13 +231,7 @@ impl<'a> Claim<'a> {
     // The log.
 
     fn from_log(&mut self) -> rusqlite::Result<()> {
-        let wants_all = self.cursor.spec.topics.iter().any(|pattern| pattern.as_str() == "#");
-        let columns = if wants_all { WHOLE } else { HEADS };
-        let mut statement = self.connection.prepare_cached(if wants_all {
-            &self.sql.log_all
-        } else {
-            &self.sql.log_heads
-        })?;
+        let mut statement = self.connection.prepare_cached(&self.sql.log_read)?;
         let mut parked_statement = self.connection.prepare_cached(&self.sql.parked_from)?;
         let mut parked = parked_statement.query((self.cursor.lane(), self.found.read))?;
         let mut next_parked = next_seq(&mut parked)?;
@@ -254,8 +248,8 @@ impl<'a> Claim<'a> {
                 next_parked = next_seq(&mut parked)?;
             }
             // A parked row speaks for it: parked by an earlier lease, beyond a gap that this one reads again.
-            let is_unwanted = next_parked == Some(seq) || !(wants_all || self.wants(row, &columns)?);
-            if !is_unwanted && !self.decide(row, &columns, seq)? {
+            let is_unwanted = next_parked == Some(seq) || !self.wants(row)?;
+            if !is_unwanted && !self.decide(row, seq)? {
                 break;
             }
             self.found.read = seq;
@@ -263,17 +257,17 @@ impl<'a> Claim<'a> {
         Ok(())
     }
 
-    fn wants(&self, row: &Row<'_>, columns: &Columns) -> rusqlite::Result<bool> {
-        let topic = match rows::text_ref(row, columns.topic)? {
+    fn wants(&self, row: &Row<'_>) -> rusqlite::Result<bool> {
+        let topic = match rows::text_ref(row, rows::TOPIC)? {
             Some(topic) => Some(topic),
-            None => rows::text_ref(row, columns.event_type)?,
+            None => rows::text_ref(row, rows::EVENT_TYPE)?,
         };
-        Ok(topic.is_some_and(|topic| self.cursor.spec.wants(topic)))
+        Ok(self.cursor.spec.wants(topic.unwrap_or_default()))
     }
 
     /// Hands out one event of the log, or sets it aside; `false`: there is no room for it.
-    fn decide(&mut self, row: &Row<'_>, columns: &Columns, seq: i64) -> rusqlite::Result<bool> {
-        if let Some(why) = self.reason_to_park(row, columns, seq)? {
+    fn decide(&mut self, row: &Row<'_>, seq: i64) -> rusqlite::Result<bool> {
+        if let Some(why) = self.reason_to_park(row, seq)? {
             self.found.taken.push(seq);
             self.found.to_park.push(ToPark { seq, why, is_parked: false });
             return Ok(true);
@@ -281,7 +275,8 @@ impl<'a> Claim<'a> {
         if self.answer.len() >= self.limit.events as usize {
             return Ok(false);
         }
-        let event = if columns.is_whole { Some(rows::event(row)?) } else { self.event(seq)? };
+        let is_long = row.get::<_, Option<bool>>(rows::PAYLOAD_IS_LONG)? == Some(true);
+        let event = if is_long { self.event(seq)? } else { Some(rows::event(row)?) };
         // It was there in this very snapshot.
         let Some(event) = event else { return Ok(true) };
         if !self.fits(&event) {
@@ -292,24 +287,19 @@ impl<'a> Claim<'a> {
         Ok(true)
     }
 
-    fn reason_to_park(
-        &mut self,
-        row: &Row<'_>,
-        columns: &Columns,
-        seq: i64,
-    ) -> rusqlite::Result<Option<Why>> {
-        let expires_at: Option<i64> = row.get(columns.expires_at)?;
+    fn reason_to_park(&mut self, row: &Row<'_>, seq: i64) -> rusqlite::Result<Option<Why>> {
+        let expires_at: Option<i64> = row.get(rows::EXPIRES_AT)?;
         if expires_at.is_some_and(|at| at <= self.now) {
             return Ok(Some(Why::Expired));
         }
-        let available_at: Option<i64> = row.get(columns.available_at)?;
+        let available_at: Option<i64> = row.get(rows::AVAILABLE_AT)?;
         if let Some(at) = available_at.filter(|at| *at > self.now) {
             return Ok(Some(Why::Scheduled { at }));
         }
         if !self.cursor.is_ordered() {
             return Ok(None);
         }
-        let Some(key) = rows::text_ref(row, columns.key)? else { return Ok(None) };
+        let Some(key) = rows::text_ref(row, rows::KEY)? else { return Ok(None) };
         Ok(self.key_waits(key, seq)?.then(|| Why::Behind { key: key.to_owned() }))
     }
 
@@ -374,27 +364,6 @@ struct ParkedRow {
     attempts: u32,
     replay: bool,
 }
-
-/// Where a statement has what decides about an event.
-struct Columns {
-    is_whole: bool,
-    event_type: usize,
-    topic: usize,
-    key: usize,
-    available_at: usize,
-    expires_at: usize,
-}
-
-const WHOLE: Columns = Columns {
-    is_whole: true,
-    event_type: rows::EVENT_TYPE,
-    topic: rows::TOPIC,
-    key: rows::KEY,
-    available_at: rows::AVAILABLE_AT,
-    expires_at: rows::EXPIRES_AT,
-};
-const HEADS: Columns =
-    Columns { is_whole: false, event_type: 1, topic: 2, key: 3, available_at: 4, expires_at: 5 };
 
 fn next_seq(rows: &mut rusqlite::Rows<'_>) -> rusqlite::Result<Option<i64>> {
     rows.next()?.map(|row| row.get(0)).transpose()

@@ -15,6 +15,8 @@ pub(super) struct LogRow {
 
 /// The column of [`event`] that holds the payload, or its length.
 pub(super) const PAYLOAD: usize = 14;
+/// The column of `log_read.sql` that says whether the payload must be fetched.
+pub(super) const PAYLOAD_IS_LONG: usize = 15;
 /// The columns of [`event`] that decide about an event before it is read as a whole.
 pub(super) const EVENT_TYPE: usize = 3;
 pub(super) const TOPIC: usize = 4;
