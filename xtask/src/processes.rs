@@ -37,11 +37,20 @@ pub(crate) fn group_lives(leader: Pid) -> bool {
     let Ok(entries) = fs::read_dir("/proc") else { return false };
     entries.flatten().any(|entry| {
         let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // `pid (name) state parent group …`, where the name may contain anything.
-        let fields = stat.rsplit_once(") ").map(|(_, fields)| fields.split(' ').collect::<Vec<_>>());
-        matches!(fields.as_deref(), Some([state, _, group, ..])
-            if !["Z", "X"].contains(state) && group.parse() == Ok(leader.as_raw_nonzero().get()))
+        lives_in_group(&stat, leader.as_raw_nonzero().get())
     })
+}
+
+/// Reads `/proc/PID/stat`: `pid (name) state parent group …`, where the name may contain anything.
+fn lives_in_group(stat: &str, wanted: i32) -> bool {
+    /// Counted from the state.
+    const THREADS: usize = 17;
+    let Some((_, fields)) = stat.rsplit_once(") ") else { return false };
+    let fields: Vec<&str> = fields.split(' ').collect();
+    let [state, _parent, group, ..] = fields[..] else { return false };
+    // A process whose first thread is a zombie keeps its sockets until its other threads are gone.
+    let threads_left = fields.get(THREADS).and_then(|count| count.parse().ok()).unwrap_or(0) > 1;
+    group.parse() == Ok(wanted) && (!["Z", "X"].contains(&state) || threads_left)
 }
 
 fn carries(pid: i32, name: &str) -> bool {
@@ -91,6 +100,17 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn a_zombie_lives_only_while_it_has_threads_left() {
+        let stat = |state: &str, threads: u32| {
+            format!("7 (odd) name) {state} 1 42 42 0 -1 4228364 0 0 0 0 1 2 0 0 20 0 {threads} 0 99 0 0")
+        };
+        assert!(lives_in_group(&stat("S", 1), 42));
+        assert!(lives_in_group(&stat("Z", 3), 42));
+        assert!(!lives_in_group(&stat("Z", 1), 42));
+        assert!(!lives_in_group(&stat("S", 1), 1));
+    }
 
     /// A shell that starts a detached grandchild: both carry the mark, both end, a stranger does not.
     #[test]
