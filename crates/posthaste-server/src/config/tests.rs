@@ -153,6 +153,7 @@ fn each_wrong_value_is_refused() {
         ("[store]\nengine = \"table\"", "write \"log\""),
         ("[server]\nlisten = \"7070\"", "is not an address"),
         ("[log]\nlevel = \"loud=very\"", "is not a level"),
+        ("[log]\nlevel = \"verbose\"", "is not a level"),
     ];
     for (text, expected) in table {
         let found = problems(&file(text));

@@ -51,7 +51,8 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// Writes a duration so that [`duration`] reads it back; parts below a millisecond are cut.
 pub fn show_duration(span: Duration) -> String {
     let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-    let fitting = DURATIONS.iter().rev().find(|(_, factor)| millis >= *factor && millis % factor == 0);
+    let fitting =
+        DURATIONS.iter().rev().find(|(_, factor)| millis >= *factor && millis.is_multiple_of(*factor));
     let (unit, factor) = fitting.unwrap_or(&("ms", 1));
     format!("{}{unit}", millis / factor)
 }
@@ -59,7 +60,7 @@ pub fn show_duration(span: Duration) -> String {
 /// Writes a size so that [`size`] reads it back.
 pub fn show_size(bytes: u64) -> String {
     let binary = SIZES[..4].iter().rev();
-    let fitting = binary.into_iter().find(|(_, factor)| bytes >= *factor && bytes % factor == 0);
+    let fitting = binary.into_iter().find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor));
     let (unit, factor) = fitting.unwrap_or(&("B", 1));
     format!("{}{unit}", bytes / factor)
 }

@@ -1,6 +1,10 @@
 //! Publishing and looking: what goes in comes out, byte for byte.
 
-use crate::folder::Folder;
+use std::io::{BufRead, BufReader};
+
+use serde_json::Value;
+
+use crate::folder::{Folder, Running};
 
 #[test]
 fn a_published_payload_is_shown_byte_for_byte() {
@@ -142,4 +146,20 @@ fn an_event_that_is_not_there_is_code_six() {
     folder
         .run(&["event", "show", "nobody"])
         .assert_failed(6, &["failed to find an event with the id \"nobody\""]);
+}
+
+#[test]
+fn tail_shows_what_is_there_and_what_comes() {
+    let folder = Folder::new();
+    folder.publish("before", "1");
+    let arguments = ["event", "tail", "--type", "wanted", "--output", "json"];
+    let mut running = Running(folder.command(&arguments).spawn().unwrap());
+    let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
+    folder.publish("other", "2");
+    let id = folder.publish("wanted", "3");
+    let line: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(line["id"], id.as_str());
+    running.signal("INT");
+    assert_eq!(running.code(), 0);
+    assert!(lines.next().is_none(), "each event once");
 }

@@ -1,5 +1,7 @@
 //! The command line as its users meet it: the real binary, in a folder of its own.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic where it is surprised")]
+
 mod config;
 mod dead;
 mod event;

@@ -1,11 +1,11 @@
 //! `posthaste relay`: delivers, waits, and ends when asked to.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::folder::{Folder, Running};
+use crate::folder::{Folder, Running, eventually};
 
 #[test]
 fn without_a_lane_there_is_nothing_to_drive() {
@@ -67,6 +67,44 @@ fn logs_are_json_and_never_on_stdout() {
     running.signal("TERM");
     assert_eq!(running.code(), 0);
     let mut stdout = String::new();
-    std::io::Read::read_to_string(&mut running.0.stdout.take().unwrap(), &mut stdout).unwrap();
+    running.0.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
     assert_eq!(stdout, "");
+}
+
+/// A relay whose target does not answer: nobody reads the pipe, and one event is larger than the pipe.
+fn stuck(folder: &Folder, grace: &str) -> (Running, std::io::PipeReader) {
+    folder.write("posthaste.toml", format!("[relay]\ngrace = {grace:?}\n"));
+    let large = format!("\"{}\"", "x".repeat(200_000));
+    folder.run_with_stdin(&["publish", "--type", "x"], large.as_bytes());
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let running = Running(folder.command(&["relay", "--to", "stdout:"]).stdout(writer).spawn().unwrap());
+    reader.read_exact(&mut [0]).expect("the event is on its way, and cannot arrive");
+    (running, reader)
+}
+
+#[test]
+fn a_target_that_hangs_does_not_hold_a_stop_longer_than_the_grace_period() {
+    let folder = Folder::new();
+    let (mut running, _pipe) = stuck(&folder, "100ms");
+    running.signal("TERM");
+    assert_eq!(running.code(), 0);
+    let lane = folder.json(&["lane", "list"])["lanes"][0].clone();
+    assert_eq!(
+        (&lane["delivered"], &lane["dead"]),
+        (&Value::from(0), &Value::from(0)),
+        "it waits for the next relay"
+    );
+}
+
+/// The grace period is an hour, so only the second signal can be what ends it.
+#[test]
+fn a_second_signal_stops_at_once_and_loses_nothing() {
+    let folder = Folder::new();
+    let (mut running, _pipe) = stuck(&folder, "1h");
+    eventually("it has ended", || {
+        running.signal("TERM");
+        running.0.try_wait().unwrap()
+    });
+    assert_eq!(running.code(), 0);
+    assert_eq!(folder.json(&["lane", "list"])["lanes"][0]["dead"], 0);
 }

@@ -5,7 +5,6 @@ pub mod stdout;
 
 use std::sync::Arc;
 
-
 use posthaste_core::{Error, Result};
 
 pub use null::NullTarget;
@@ -20,11 +19,11 @@ const SCHEMES: [&str; 2] = ["null:", "stdout:"];
 /// Connects to nothing by itself; [`Target::ping`] asks whether the target would take events.
 ///
 /// # Errors
-/// `Config` as [`check`] says.
+/// `Config` as [`check`] says; `Unavailable` when the machine cannot give what the target needs.
 pub fn open(url: &str) -> Result<Arc<dyn Target>> {
     check(url)?;
     match url {
-        "stdout:" => Ok(Arc::new(StdoutTarget::new())),
+        "stdout:" => Ok(Arc::new(StdoutTarget::new()?)),
         _ => Ok(Arc::new(NullTarget::new())),
     }
 }

@@ -1,51 +1,71 @@
 //! `stdout:`: one line of JSON per event, with CloudEvents' names; for development.
 
 use std::io::{self, Write};
-use std::sync::Mutex;
+use std::sync::mpsc;
+use std::thread;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use posthaste_core::store::Parcel;
 use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, Target};
-use posthaste_core::{BoxFuture, BoxStream, Result};
+use posthaste_core::{BoxFuture, BoxStream, Error, Result};
 use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
 
 /// Writes every event as a line of JSON.
 ///
 /// A payload that is valid UTF-8 JSON stands under `data` as it is, any other as text under `data` or, if it is not UTF-8,
 /// encoded under `data_base64`. A line that cannot be written makes the target unavailable.
+///
+/// The lines are written by a thread of its own, because a pipe that nobody reads blocks whoever writes: the relay must
+/// still be able to time out and to stop.
+#[derive(Debug)]
 pub struct StdoutTarget {
     capabilities: Capabilities,
-    out: Mutex<Box<dyn Write + Send>>,
+    pen: mpsc::Sender<Job>,
 }
+
+/// Lines to write, and who wants to know.
+type Job = (Vec<u8>, oneshot::Sender<io::Result<()>>);
 
 impl StdoutTarget {
     /// Writes to this process's stdout.
-    pub fn new() -> Self {
+    ///
+    /// # Errors
+    /// `Unavailable` when the thread cannot be started.
+    pub fn new() -> Result<Self> {
         Self::writing_to(io::stdout())
     }
 
     /// Writes somewhere else.
-    pub fn writing_to(out: impl Write + Send + 'static) -> Self {
-        Self { capabilities: Capabilities::sink(), out: Mutex::new(Box::new(out)) }
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn writing_to(mut out: impl Write + Send + 'static) -> Result<Self> {
+        let (pen, jobs) = mpsc::channel::<Job>();
+        let work = move || {
+            for (lines, done) in jobs {
+                // Flushed, so that an answer means that the reader can have it. Nobody waiting any more is no mistake.
+                let _ = done.send(out.write_all(&lines).and_then(|()| out.flush()));
+            }
+        };
+        let thread = thread::Builder::new().name("stdout".to_owned()).spawn(work);
+        thread
+            .map_err(|error| Error::unavailable("start the thread that writes to stdout").because(error))?;
+        Ok(Self { capabilities: Capabilities::sink(), pen })
     }
 
-    /// Writes the whole burst and flushes it, so that an answer means that the reader can have it.
-    fn write(&self, burst: &[Parcel]) -> io::Result<()> {
+    /// Writes the whole burst.
+    async fn write(&self, burst: &[Parcel]) -> io::Result<()> {
         let mut lines = Vec::new();
         for parcel in burst {
             write_line(&mut lines, parcel)?;
         }
-        let mut out = self.out.lock().map_err(|_| io::Error::other("an earlier write panicked"))?;
-        out.write_all(&lines)?;
-        out.flush()
-    }
-}
-
-impl Default for StdoutTarget {
-    fn default() -> Self {
-        Self::new()
+        let (done, written) = oneshot::channel();
+        let gone = || io::Error::other("the thread that writes has ended");
+        self.pen.send((lines, done)).map_err(|_| gone())?;
+        written.await.map_err(|_| gone())?
     }
 }
 
@@ -55,18 +75,20 @@ impl Target for StdoutTarget {
     }
 
     fn deliver(&self, burst: Vec<Parcel>) -> BoxStream<'_, Answer> {
-        let written = self.write(&burst).map_err(|error| {
-            DeliverError::new(
-                DeliverKind::Unavailable,
-                "stdout",
-                format!("stdout cannot be written: {error}"),
-            )
-        });
-        let answer = move |index| match &written {
-            Ok(()) => Answer::delivered(index),
-            Err(error) => Answer::failed(index, error.clone()),
+        let count = burst.len();
+        let written = async move {
+            self.write(&burst).await.map_err(|error| {
+                let message = format!("stdout cannot be written: {error}");
+                DeliverError::new(DeliverKind::Unavailable, "stdout", message)
+            })
         };
-        Box::pin(stream::iter((0..burst.len()).map(answer)))
+        let answers = move |written: Result<(), DeliverError>| {
+            stream::iter((0..count).map(move |index| match &written {
+                Ok(()) => Answer::delivered(index),
+                Err(error) => Answer::failed(index, error.clone()),
+            }))
+        };
+        Box::pin(stream::once(written).flat_map(answers))
     }
 
     fn ping(&self) -> BoxFuture<'_, Result<()>> {
@@ -129,10 +151,9 @@ fn write_payload(out: &mut Vec<u8>, payload: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures_util::StreamExt;
     use posthaste_core::envelope::Envelope;
     use posthaste_core::time::Timestamp;
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]
     struct Page(Arc<Mutex<Vec<u8>>>);
@@ -157,7 +178,7 @@ mod tests {
     #[tokio::test]
     async fn every_event_is_one_line_of_json() {
         let page = Page::default();
-        let target = StdoutTarget::writing_to(page.clone());
+        let target = StdoutTarget::writing_to(page.clone()).unwrap();
         let burst =
             vec![parcel(b"{\"a\":\n\"q\\\"q\"}"), parcel(b"plain \"text\""), parcel(&[0xff, 0, 1, 2])];
         let answers: Vec<_> = target.deliver(burst).collect().await;
@@ -182,7 +203,7 @@ mod tests {
                 Ok(())
             }
         }
-        let target = StdoutTarget::writing_to(Broken);
+        let target = StdoutTarget::writing_to(Broken).unwrap();
         let answers: Vec<_> = target.deliver(vec![parcel(b"{}"), parcel(b"{}")]).collect().await;
         let kinds: Vec<_> = answers.into_iter().map(|answer| answer.result.unwrap_err().kind).collect();
         assert_eq!(kinds, [DeliverKind::Unavailable; 2]);

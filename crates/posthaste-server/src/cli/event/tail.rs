@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use posthaste::time::Timestamp;
+
 use super::super::context::{Access, Context};
 use super::super::filter::FilterArgs;
 use super::super::output;
@@ -13,6 +15,8 @@ use crate::shutdown::{Shutdown, until_signalled};
 
 const PAUSE: Duration = Duration::from_millis(300);
 const PAGE: u32 = 200;
+/// How far the times of neighbours in the log may go back: clocks are set.
+const SLACK: Duration = Duration::from_secs(60);
 
 /// What `event tail` takes.
 #[derive(Debug, clap::Args)]
@@ -30,32 +34,52 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 }
 
 async fn follow(args: &Args, access: &Access, json: bool, shutdown: Shutdown) -> Result<(), Failure> {
+    let mut newest = newest(access).await?;
     let first = PageArgs { limit: args.lines.max(1), after: None };
     let mut events = fetch(access, &args.filter, None, &first).await?.events;
-    let mut seen = events.first().map_or(0, |event| event.seq);
     events.truncate(args.lines as usize);
+    let mut seen = events.iter().chain(&newest).map(|event| event.seq).max().unwrap_or(0);
     loop {
-        for event in events.iter().rev() {
-            print(event, json)?;
+        for event in events.drain(..).rev() {
+            print(&event, json)?;
         }
         if tokio::time::timeout(PAUSE, shutdown.begun()).await.is_ok() {
             return Ok(());
         }
-        events = since(access, &args.filter, seen).await?;
-        seen = events.first().map_or(seen, |event| event.seq);
+        let before = newest;
+        newest = self::newest(access).await?;
+        if newest.as_ref().is_some_and(|event| event.seq > seen) {
+            events = since(access, &args.filter, before.as_ref(), seen).await?;
+            seen = events.iter().chain(&newest).map(|event| event.seq).fold(seen, i64::max);
+        }
     }
 }
 
-/// What came after this place in the log, the newest first.
-async fn since(access: &Access, filter: &FilterArgs, seen: i64) -> Result<Vec<EventDocument>, Failure> {
+/// The newest event of all: whether there is anything new is cheap to know.
+async fn newest(access: &Access) -> Result<Option<EventDocument>, Failure> {
+    let page = PageArgs { limit: 1, after: None };
+    Ok(fetch(access, &FilterArgs::default(), None, &page).await?.events.pop())
+}
+
+/// What came after this place in the log, the newest first. The time of the event before it bounds the search, which would
+/// otherwise go through the whole log when the filter matches little.
+async fn since(
+    access: &Access,
+    filter: &FilterArgs,
+    before: Option<&EventDocument>,
+    seen: i64,
+) -> Result<Vec<EventDocument>, Failure> {
+    let mut filter = filter.clone();
+    let bound = before.and_then(|event| event.created_at.parse::<Timestamp>().ok());
+    filter.since = filter.since.max(bound.map(|time| time.before(SLACK)));
     let mut events = Vec::new();
     let mut page = PageArgs { limit: PAGE, after: None };
     loop {
-        let answer = fetch(access, filter, None, &page).await?;
+        let answer = fetch(access, &filter, None, &page).await?;
         let count = answer.events.len();
-        events.extend(answer.events.into_iter().take_while(|event| event.seq > seen));
-        // A page that reached what was seen before, or the end, is the last.
-        let reached = events.len() % PAGE as usize != 0 || count == 0;
+        let fresh: Vec<_> = answer.events.into_iter().take_while(|event| event.seq > seen).collect();
+        let reached = fresh.len() < count;
+        events.extend(fresh);
         match answer.next {
             Some(next) if !reached => page.after = Some(next),
             _ => return Ok(events),
