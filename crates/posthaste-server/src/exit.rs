@@ -19,7 +19,7 @@ pub enum Code {
     Store = 4,
     /// A target cannot be reached.
     Target = 5,
-    /// Nothing matched.
+    /// Nothing matched what was to be shown or changed. An empty list is an answer, and no failure.
     Nothing = 6,
 }
 

@@ -77,10 +77,11 @@ impl Action<'_> {
     }
 
     async fn apply(&self, command: Command) -> Result<Applied, Failure> {
-        let spinner = output::spinner(command.name());
+        let name = command.name();
+        let spinner = output::spinner(name);
         let applied = self.store.apply(self.filter, command, &self.context.actor()).await;
         spinner.finish_and_clear();
-        Ok(applied?)
+        applied.map_err(|error| Failure::from(error.during(name)))
     }
 
     fn tell(&self, applied: Applied, command: &Command, dry_run: bool) -> Result<(), Failure> {

@@ -36,15 +36,19 @@ pub(super) async fn run(verb: &Verb, context: &Context) -> Result<(), Failure> {
             output::write(posthaste_core::sql::sqlite_ddl(&context.config.store.prefix).as_bytes())
         }
         Verb::Status => {
-            let status = context.existing_store().await?.status().await?;
+            let status = context.existing_store().await?.status().await.map_err(during)?;
             show(&status, None, context)
         }
         Verb::Up => {
             let store = context.store().await?;
-            let applied = store.migrate().await?;
-            show(&store.status().await?, Some(applied), context)
+            let applied = store.migrate().await.map_err(during)?;
+            show(&store.status().await.map_err(during)?, Some(applied), context)
         }
     }
+}
+
+fn during(error: posthaste::Error) -> Failure {
+    error.during("migrate").into()
 }
 
 fn show(status: &SchemaStatus, applied: Option<Vec<u32>>, context: &Context) -> Result<(), Failure> {

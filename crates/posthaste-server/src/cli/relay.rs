@@ -50,7 +50,10 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 
 async fn relay(config: &Config, shutdown: Shutdown) -> Result<(), Failure> {
     let Some(store) = wait_for_store(config, &shutdown).await? else { return Ok(()) };
-    config::relay::build(config, store)?.run(shutdown.begun()).await.map_err(Failure::from)
+    config::relay::build(config, store)?
+        .run(shutdown.begun())
+        .await
+        .map_err(|error| error.during("relay").into())
 }
 
 /// Opens the store, waiting while it is away. `None`: the end was asked for meanwhile.
@@ -81,7 +84,8 @@ struct ReportDocument {
 
 async fn once(context: &Context) -> Result<(), Failure> {
     let store = context.store().await?;
-    let report = config::relay::build(&context.config, store)?.once().await?;
+    let report = config::relay::build(&context.config, store)?.once().await;
+    let report = report.map_err(|error| error.during("relay"))?;
     let Report { delivered, retried, dead, lanes_skipped, lanes_unavailable, .. } = report;
     if context.json() {
         output::json(&ReportDocument { delivered, retried, dead, lanes_skipped, lanes_unavailable })?;

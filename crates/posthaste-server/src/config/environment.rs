@@ -22,7 +22,7 @@ impl Environment {
     pub fn of_process() -> Self {
         let ours = |(name, value): (OsString, OsString)| {
             let name = name.into_string().ok()?;
-            (name.starts_with("POSTHASTE") || name == "USER" || name == "HOSTNAME").then_some((name, value))
+            (name.starts_with("POSTHASTE") || name == "USER").then_some((name, value))
         };
         Self {
             variables: std::env::vars_os().filter_map(ours).collect(),

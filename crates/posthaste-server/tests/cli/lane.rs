@@ -59,7 +59,7 @@ fn removing_needs_a_yes_and_forgets_the_lane() {
     folder.ok(&["lane", "remove", "main", "--yes"]);
     assert_eq!(folder.json(&["lane", "list"])["lanes"], Value::Array(vec![]));
     for verb in ["pause", "resume"] {
-        folder.run(&["lane", verb, "nobody"]).assert_failed(6, &["nobody"]);
+        folder.run(&["lane", verb, "nobody"]).assert_failed(6, &[&format!("failed to {verb}: "), "nobody"]);
     }
 }
 
