@@ -5,7 +5,7 @@
 //! and [`laws::BROKER_LAWS`]. A backend is held to a list by writing a [`rig`] for it and running every law on a fresh one;
 //! `tests/conformance.rs` of the crate `posthaste` does so for the backends of the project.
 //!
-//! Beside them: a [scriptable target](target), a [history checker](history), a [proxy](proxy) that breaks connections, and
+//! [`model`] drives two stores with the same random steps and compares them. Beside them: a [scriptable target](target), a [history checker](history), a [proxy](proxy) that breaks connections, and
 //! [waiting for facts](wait) instead of for time.
 
 mod child;
@@ -16,6 +16,7 @@ pub mod history;
 pub mod law;
 pub mod laws;
 pub mod memory;
+pub mod model;
 pub mod proxy;
 pub mod rig;
 pub mod target;

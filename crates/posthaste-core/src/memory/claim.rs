@@ -160,7 +160,7 @@ impl State {
                 Fate::ToExpire
             } else if stored.available_at().is_some_and(|at| at > now) {
                 Fate::ToSchedule
-            } else if lane.is_key_parked(key) || key.is_some_and(|key| keys_behind.contains(key)) {
+            } else if lane.is_held_back(seq, key) || key.is_some_and(|key| keys_behind.contains(key)) {
                 keys_behind.extend(key);
                 Fate::ToPutBehind
             } else if answer.fits(stored) {

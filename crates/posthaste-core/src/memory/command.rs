@@ -165,6 +165,7 @@ impl State {
             return Ok(Applied::new(moved, 0));
         }
         lane.passed = passed;
+        lane.stumbles = 0;
         lane.fence();
         Ok(Applied::new(moved, moved))
     }
@@ -175,7 +176,10 @@ impl State {
         if dry_run {
             return Ok(Applied::new(parked, 0));
         }
-        self.lanes.remove(&name);
+        if let Some(mut lane) = self.lanes.remove(&name) {
+            lane.fence();
+            self.epoch_floor = self.epoch_floor.max(lane.epoch);
+        }
         Ok(Applied::new(parked, parked))
     }
 

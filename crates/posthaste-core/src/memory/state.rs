@@ -19,6 +19,8 @@ pub(super) struct State {
     /// The log: committed events only.
     pub(super) events: BTreeMap<i64, Stored>,
     pub(super) lanes: BTreeMap<LaneName, LaneRow>,
+    /// No new lane begins below it, so that a lease on a removed lane is lost also when a lane of that name is made anew.
+    pub(super) epoch_floor: i64,
     pub(super) audit: Vec<Audit>,
     pub(super) keys: BTreeMap<[u8; 32], String>,
 }
@@ -69,11 +71,11 @@ pub(super) struct LaneRow {
 }
 
 impl LaneRow {
-    fn new(spec: LaneSpec, passed: BTreeSet<i64>) -> Self {
+    fn new(spec: LaneSpec, epoch: i64, passed: BTreeSet<i64>) -> Self {
         Self {
             spec,
             owner: None,
-            epoch: 0,
+            epoch,
             lease_until: Timestamp::default(),
             stumbles: 0,
             state: LaneState::Active,
@@ -116,11 +118,6 @@ impl LaneRow {
                 .parked
                 .range(..seq)
                 .any(|(_, row)| row.key.as_deref() == key && row.holds(self.spec.on_dead))
-    }
-
-    /// Whether any event of this key is parked in a way that later events of the log wait for.
-    pub(super) fn is_key_parked(&self, key: Option<&str>) -> bool {
-        self.is_held_back(i64::MAX, key)
     }
 
     /// Nobody is behind nobody: who waits behind its key and has no reason to, is due now.
@@ -249,7 +246,7 @@ impl State {
                 Start::Now => self.events.keys().copied().collect(),
                 Start::At(at) => self.before(at),
             };
-            self.lanes.insert(spec.name.clone(), LaneRow::new(spec.clone(), passed));
+            self.lanes.insert(spec.name.clone(), LaneRow::new(spec.clone(), self.epoch_floor, passed));
         }
         let lane = self.lanes.get_mut(&spec.name).expect("it was made above if it was not there");
         if !lane.is_free(owner, now) {

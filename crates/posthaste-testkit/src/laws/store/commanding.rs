@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use posthaste_core::ErrorKind;
 use posthaste_core::admin::{Actor, Command, EventState, LaneState, Seek};
-use posthaste_core::store::{Outcome, Standing, Then};
+use posthaste_core::store::{Outcome, Owner, Standing, Then};
 
 use crate::drive::{StoreBench, dead, ids, in_lane, lane, settled};
 use crate::law::LawResult;
@@ -168,20 +168,23 @@ pub async fn seek_moves_the_place_and_ends_the_lease(bench: StoreBench) -> LawRe
     Ok(())
 }
 
-/// Removes a lane with parked events: it is not listed, its lease is lost, and a lane of that name begins anew.
+/// Removes a lane with parked events: it is not listed, its lease is lost, also when the same relay has made a lane of that
+/// name anew, and that one begins at the beginning.
 pub async fn a_removed_lane_is_forgotten_and_its_lease_lost(bench: StoreBench) -> LawResult {
     bench.publish(&["a", "b"]).await?;
-    let main = lane("main");
-    let driver = bench.drive(&main).await?;
+    let (main, owner) = (lane("main"), Owner::new("relay"));
+    let driver = bench.drive_as(&main, &owner).await?;
     let claimed = driver.claim_all().await?;
     driver.settle_as(&claimed[..1], dead()).await?;
     bench.apply(&in_lane(&main.name), Command::Remove { dry_run: false }).await?;
     ensure!(bench.store.lanes().await?.is_empty(), "a removed lane is listed");
-    let late =
-        bench.store.settle(&driver.lease, vec![settled(&claimed[1], Outcome::Delivered)], Then::Hold).await?;
+    let outcome = || vec![settled(&claimed[1], Outcome::Delivered)];
+    let late = bench.store.settle(&driver.lease, outcome(), Then::Hold).await?;
     ensure_eq!(late, Standing::Lost, "a settle after the removal");
-    let driver = bench.drive(&main).await?;
-    ensure_eq!(driver.drain().await?, ["a", "b"], "what a new lane of that name claims");
+    let anew = bench.drive_as(&main, &owner).await?;
+    let late = driver.settle_then(outcome(), Then::Hold).await?;
+    ensure_eq!(late, Standing::Lost, "a settle after the lane was made anew");
+    ensure_eq!(anew.drain().await?, ["a", "b"], "what a new lane of that name claims");
     ensure_eq!(bench.stats(&main.name).await?.accepted, 2, "what a new lane of that name counts");
     Ok(())
 }

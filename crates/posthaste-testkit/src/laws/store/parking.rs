@@ -273,3 +273,48 @@ pub async fn a_parked_event_above_the_place_is_not_handed_out_from_the_log_again
     ensure_eq!(claimed[0].parcel.attempt, 2, "its attempt");
     Ok(())
 }
+
+/// A crash gives back an event that comes before a parked one of its key, and a later one is published: the first is handed
+/// out, for nothing before it is parked, and the later one still waits for the parked one.
+pub async fn a_key_given_back_below_its_parked_event_is_still_held_above_it(bench: StoreBench) -> LawResult {
+    bench.publish_all(vec![event("gap"), keyed("k1", "k"), keyed("k2", "k")]).await?;
+    let main = lane("main");
+    let driver = bench.drive(&main).await?;
+    let claimed = driver.claim_all().await?;
+    driver
+        .settle(vec![settled(&claimed[1], Outcome::Delivered), settled(&claimed[2], retry(SECOND * 30))])
+        .await?;
+    drop(driver);
+    bench.publish_keyed(&[("k3", "k")]).await?;
+    bench.pass(main.lease + SECOND);
+    let driver = bench.drive(&main).await?;
+    ensure_eq!(driver.drain().await?, ["gap", "k1"], "what a crash gives back");
+    ensure_eq!(bench.state(&main.name, "k3").await?, EventState::Behind, "the state of k3");
+    bench.pass(SECOND * 30);
+    ensure_eq!(bench.drive(&main).await?.drain().await?, ["k2", "k3"], "the rest of the key");
+    Ok(())
+}
+
+/// An event is found slow and answered before that is recorded: both in one settle, in their order, and the answer counts.
+pub async fn a_slow_event_may_be_answered_in_the_same_settle(bench: StoreBench) -> LawResult {
+    bench.publish_keyed(&[("a", "a"), ("b", "b"), ("b2", "b")]).await?;
+    let main = lane("main");
+    let driver = bench.drive(&main).await?;
+    let claimed = driver.claim_all().await?;
+    driver
+        .settle(vec![
+            settled(&claimed[0], Outcome::Slow),
+            settled(&claimed[1], Outcome::Slow),
+            settled(&claimed[2], Outcome::Behind),
+            settled(&claimed[0], Outcome::Delivered),
+            settled(&claimed[1], retry(SECOND)),
+        ])
+        .await?;
+    let stats = bench.stats(&main.name).await?;
+    ensure_eq!((stats.delivered, stats.waiting, stats.unread), (1, 2, 0), "delivered, waiting, unread");
+    ensure_eq!(bench.state(&main.name, "b").await?, EventState::Retrying, "the state of b");
+    ensure!(driver.drain().await?.is_empty(), "an event was handed out before it was due");
+    bench.pass(SECOND);
+    ensure_eq!(driver.drain().await?, ["b", "b2"], "what is due");
+    Ok(())
+}
