@@ -1,7 +1,7 @@
 //! The binary `posthaste`: configuration, command line, server and measuring, as a library so that tests can run its parts.
 //!
 //! Find your way: [`cli`] has one file per verb, [`config`] everything that can be set, [`serve`] and [`http`] the
-//! server, [`bench`] the measuring, [`exit`] what the process says at its end.
+//! server, [`mod@bench`] the measuring, [`exit`] what the process says at its end.
 
 pub mod bench;
 pub mod cli;

@@ -1,6 +1,6 @@
 //! The command line: one file per verb.
 //!
-//! A verb takes its arguments and a [`Context`], and answers or fails with a [`Failure`] that knows its exit code.
+//! A verb takes its arguments and a `Context`, and answers or fails with a [`Failure`] that knows its exit code.
 //! Results go to stdout, everything else to stderr; `--output json` puts exactly one document on stdout.
 
 mod act;

@@ -2,7 +2,7 @@
 //!
 //! [`DEFAULTS`] is documentation, defaults and schema in one. Reading is in three steps: gather the layers
 //! ([`Sources::load`], the only one that touches files), join them into one tree in which every value knows where it came
-//! from, and understand the tree ([`Config::read`]), which reports every mistake and stops at none.
+//! from, and understand the tree (`Config::read`), which reports every mistake and stops at none.
 
 pub mod environment;
 pub mod lane;
