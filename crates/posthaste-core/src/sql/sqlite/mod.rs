@@ -101,10 +101,10 @@ statements! {
     parked_get,
     /// What waits behind a parked event of a key, in order.
     followers,
-    /// Whether a key has an earlier parked event.
-    key_held,
-    /// Whether a key has an earlier dead event.
-    key_dead,
+    /// Where a key's first parked event is.
+    key_first,
+    /// Where a key's first dead event is.
+    key_first_dead,
     /// Where a key's next dead event is.
     key_dead_after,
     /// What a lane has parked beyond a place.

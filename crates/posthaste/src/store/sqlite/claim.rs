@@ -52,8 +52,8 @@ struct Claim<'a> {
     dead: bool,
     out: Arc<HashSet<i64>>,
     keys_behind: Arc<HashMap<String, usize>>,
-    /// Which keys were looked up, and whether they hold.
-    keys_held: HashMap<String, bool>,
+    /// Which keys were looked up, and the number beyond which their events wait.
+    keys_held: HashMap<String, i64>,
     answer: Vec<Claimed>,
     bytes: u64,
     found: Found,
@@ -185,7 +185,7 @@ impl<'a> Claim<'a> {
     }
 
     /// The key that this parked event is the first of, so that what waits behind it may come along.
-    fn heads<'k>(&self, seq: i64, parked: &'k ParkedRow) -> rusqlite::Result<Option<&'k str>> {
+    fn heads<'k>(&mut self, seq: i64, parked: &'k ParkedRow) -> rusqlite::Result<Option<&'k str>> {
         let Some(key) = parked.key.as_deref() else { return Ok(None) };
         if !self.cursor.is_ordered() || parked.replay || parked.is_scheduled || self.is_held(key, seq)? {
             return Ok(None);
@@ -218,14 +218,28 @@ impl<'a> Claim<'a> {
         Ok(Handed::Yes)
     }
 
-    /// Whether an event of this key before this one is parked in a way that makes it wait.
-    fn is_held(&self, key: &str, seq: i64) -> rusqlite::Result<bool> {
-        let asked = |sql: &str| -> rusqlite::Result<bool> {
+    /// Whether an event of this key before this one is parked in a way that makes it wait. Looks nothing up while the
+    /// lane has nothing parked, and each key once.
+    fn is_held(&mut self, key: &str, seq: i64) -> rusqlite::Result<bool> {
+        let asks_dead = self.dead && self.cursor.blocks_on_dead();
+        if !self.waiting && !asks_dead {
+            return Ok(false);
+        }
+        if let Some(&first) = self.keys_held.get(key) {
+            return Ok(first < seq);
+        }
+        let ask = |sql: &str| -> rusqlite::Result<i64> {
             let mut statement = self.connection.prepare_cached(sql)?;
-            statement.query_row((self.cursor.lane(), SHARD, key, seq), |row| row.get(0))
+            let first =
+                statement.query_row((self.cursor.lane(), SHARD, key), |row| row.get::<_, Option<i64>>(0))?;
+            Ok(first.unwrap_or(i64::MAX))
         };
-        let is_held = self.waiting && asked(&self.sql.key_held)?;
-        Ok(is_held || (self.dead && self.cursor.blocks_on_dead() && asked(&self.sql.key_dead)?))
+        let mut first = if self.waiting { ask(&self.sql.key_first)? } else { i64::MAX };
+        if asks_dead {
+            first = first.min(ask(&self.sql.key_first_dead)?);
+        }
+        self.keys_held.insert(key.to_owned(), first);
+        Ok(first < seq)
     }
 
     // The log.
@@ -300,23 +314,8 @@ impl<'a> Claim<'a> {
             return Ok(None);
         }
         let Some(key) = rows::text_ref(row, rows::KEY)? else { return Ok(None) };
-        Ok(self.key_waits(key, seq)?.then(|| Why::Behind { key: key.to_owned() }))
-    }
-
-    /// Whether new events of this key must wait. Looks nothing up while the lane has nothing parked.
-    fn key_waits(&mut self, key: &str, seq: i64) -> rusqlite::Result<bool> {
-        if self.keys_behind.contains_key(key) {
-            return Ok(true);
-        }
-        if !self.waiting && !(self.dead && self.cursor.blocks_on_dead()) {
-            return Ok(false);
-        }
-        if let Some(&is_held) = self.keys_held.get(key) {
-            return Ok(is_held);
-        }
-        let is_held = self.is_held(key, seq)?;
-        self.keys_held.insert(key.to_owned(), is_held);
-        Ok(is_held)
+        let waits = self.keys_behind.contains_key(key) || self.is_held(key, seq)?;
+        Ok(waits.then(|| Why::Behind { key: key.to_owned() }))
     }
 
     // The answer.

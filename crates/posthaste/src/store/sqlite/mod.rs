@@ -16,6 +16,7 @@
 mod acquire;
 mod address;
 mod admin;
+mod checkpoint;
 mod claim;
 mod cursor;
 mod error;
@@ -109,7 +110,7 @@ impl SqliteStore {
             open::prepare_file(&address)?;
             let connection = open::writer(&address, options.synchronous, options.busy_timeout)?;
             migrate::migrate(&connection, &options.prefix, &sql, &path)?;
-            writer = Some(Writer::start(connection, Arc::clone(&path))?);
+            writer = Some(Writer::start(connection, Arc::clone(&path), options.busy_timeout)?);
         }
         let claims = open::reader(&address, options.busy_timeout)?;
         let looks = open::reader(&address, options.busy_timeout)?;

@@ -6,6 +6,7 @@ use posthaste_core::{Error, ErrorKind, Result};
 use rusqlite::{Connection, OpenFlags};
 
 use super::address::{Address, Mode};
+use super::checkpoint::JOURNAL_BYTES_MAX;
 use super::error::explain;
 use crate::store::Synchronous;
 
@@ -13,8 +14,6 @@ use crate::store::Synchronous;
 const PAGE_BYTES: u32 = 4096;
 /// A checkpoint after so many pages: with fewer the same pages are written to the file again and again.
 const CHECKPOINT_PAGES: u32 = 4000;
-/// The log of changes is cut back to this after it was larger once.
-const JOURNAL_BYTES_MAX: u32 = 64 * 1024 * 1024;
 /// How many statements stay prepared; more than there are.
 const STATEMENTS_MAX: usize = 96;
 
@@ -78,7 +77,7 @@ pub(super) fn writer(address: &Address, synchronous: Synchronous, busy: Duration
         write_ahead(&connection, busy)?;
         connection.pragma_update(None, "synchronous", level)?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
-        connection.pragma_update(None, "journal_size_limit", JOURNAL_BYTES_MAX)?;
+        connection.pragma_update(None, "journal_size_limit", JOURNAL_BYTES_MAX as i64)?;
         cache(&connection, WRITER_CACHE_KIB)
     };
     set_up().map_err(|error| explain(error, &address.path))?;

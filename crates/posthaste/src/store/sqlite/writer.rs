@@ -13,11 +13,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use posthaste_core::{Error, Result, crash};
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
+use super::checkpoint::Checkpoint;
 use super::error::{Shared, explain};
 
 /// How many jobs may wait.
@@ -55,11 +57,12 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread on this connection to this file.
-    pub(super) fn start(connection: Connection, path: Arc<Path>) -> Result<Self> {
+    pub(super) fn start(connection: Connection, path: Arc<Path>, busy_timeout: Duration) -> Result<Self> {
         let (queue, jobs) = mpsc::channel(QUEUE_JOBS_MAX);
+        let checkpoint = Checkpoint::new(&path, busy_timeout);
         let thread = std::thread::Builder::new()
             .name("posthaste-writer".to_owned())
-            .spawn(move || serve(&connection, &path, jobs))
+            .spawn(move || serve(&connection, &path, checkpoint, jobs))
             .map_err(|error| Error::unavailable("the writer's thread cannot be started").because(error))?;
         Ok(Self {
             queue: Some(queue),
@@ -154,7 +157,12 @@ where
     }
 }
 
-fn serve(connection: &Connection, path: &Path, mut jobs: mpsc::Receiver<Box<dyn Job>>) {
+fn serve(
+    connection: &Connection,
+    path: &Path,
+    mut checkpoint: Checkpoint,
+    mut jobs: mpsc::Receiver<Box<dyn Job>>,
+) {
     while let Some(first) = jobs.blocking_recv() {
         let mut group = vec![first];
         while group.len() < GROUP_JOBS_MAX
@@ -173,6 +181,7 @@ fn serve(connection: &Connection, path: &Path, mut jobs: mpsc::Receiver<Box<dyn 
         for job in group {
             job.finish(failed.as_ref());
         }
+        checkpoint.after_commit(connection);
     }
 }
 
