@@ -11,6 +11,9 @@ use crate::{ensure, ensure_eq};
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// Sets one field of a filter.
+type SetField = fn(&mut Filter) -> Result<(), Verdict>;
+
 /// Pages of three through ten, while more is published: each of the ten once, the newest first; payloads only when asked.
 pub async fn find_pages_through_everything_once(bench: StoreBench) -> LawResult {
     let expected: Vec<String> = (0..10).map(|n| format!("e{n}")).collect();
@@ -47,7 +50,7 @@ pub async fn find_answers_by_every_field_of_its_filter(bench: StoreBench) -> Law
     bench.pass(SECOND);
     let time = bench.rig.now();
     bench.publish(&["late"]).await?;
-    let cases: [(&str, &[&str], fn(&mut Filter) -> Result<(), Verdict>); 6] = [
+    let cases: [(&str, &[&str], SetField); 6] = [
         ("nothing", &["typed", "topical", "keyed", "late"], |_| Ok(())),
         ("ids", &["typed", "late"], |filter| {
             filter.ids = ["late", "typed", "missing"].map(str::to_owned).into();

@@ -8,6 +8,9 @@ use crate::drive::{StoreBench, event, ids, keyed, lane};
 use crate::law::{LawResult, Verdict};
 use crate::{ensure, ensure_eq};
 
+/// Changes something about an event.
+type Change = fn(&mut Envelope);
+
 /// Commits a publish in a producer's own transaction, then claims.
 pub async fn a_committed_publish_is_claimed(bench: StoreBench) -> LawResult {
     let mut tx = bench.rig.begin().await?;
@@ -121,7 +124,7 @@ pub async fn the_same_id_with_other_contents_is_a_conflict_and_stores_nothing(
     bench: StoreBench,
 ) -> LawResult {
     bench.publish_all(vec![event("a")]).await?;
-    let changes: [(&str, fn(&mut Envelope)); 8] = [
+    let changes: [(&str, Change); 8] = [
         ("payload", |event| event.payload = b"other".to_vec()),
         ("type", |event| event.event_type = "other".to_owned()),
         ("topic", |event| event.topic = "other".to_owned()),
@@ -219,7 +222,7 @@ pub async fn every_attribute_arrives_as_it_was_published(bench: StoreBench) -> L
 
 /// Breaks each limit: an error of the right kind that names the field, and nothing is stored.
 pub async fn what_is_over_a_limit_is_refused_and_not_stored(bench: StoreBench) -> LawResult {
-    let breaks: [(&str, ErrorKind, fn(&mut Envelope)); 6] = [
+    let breaks: [(&str, ErrorKind, Change); 6] = [
         ("payload", ErrorKind::TooLarge, |event| event.payload = vec![0; 1024 * 1024 + 1]),
         ("key", ErrorKind::TooLarge, |event| event.key = Some("k".repeat(256))),
         ("type", ErrorKind::Rejected, |event| event.event_type.clear()),
