@@ -1,5 +1,7 @@
 //! What the SQLite store does when its file, its disk or its settings are not as they should be.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in what its functions share")]
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command as Process;

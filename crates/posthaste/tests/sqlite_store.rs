@@ -1,5 +1,7 @@
 //! The SQLite store beyond the laws: identity, plain SQL, bytes, retention in steps, steps of commands, waking.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in what its functions share")]
+
 use std::sync::Arc;
 use std::time::Duration;
 

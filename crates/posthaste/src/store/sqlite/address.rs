@@ -14,9 +14,12 @@ pub(super) struct Address {
 /// What may be done with the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    ReadOnly,
-    ReadWrite,
-    ReadWriteCreate,
+    /// It is looked at.
+    Look,
+    /// It is written, and must be there.
+    Write,
+    /// It is written, and made if it is not there.
+    Make,
 }
 
 impl Address {
@@ -29,12 +32,12 @@ impl Address {
                 "the store URL names no file; write sqlite://FILE, like sqlite://posthaste.db",
             ));
         }
-        let mut mode = if create { Mode::ReadWriteCreate } else { Mode::ReadWrite };
+        let mut mode = if create { Mode::Make } else { Mode::Write };
         for part in query.split('&').filter(|part| !part.is_empty()) {
             mode = match part {
-                "mode=ro" => Mode::ReadOnly,
-                "mode=rw" => Mode::ReadWrite,
-                "mode=rwc" => Mode::ReadWriteCreate,
+                "mode=ro" => Mode::Look,
+                "mode=rw" => Mode::Write,
+                "mode=rwc" => Mode::Make,
                 _ => {
                     return Err(Error::config(format!(
                         "the store URL ends in {part:?}, which is not understood; mode=ro, mode=rw and mode=rwc are"
@@ -53,17 +56,17 @@ mod tests {
     #[test]
     fn every_form_of_a_url_names_its_file() {
         let table = [
-            ("//posthaste.db", "posthaste.db", Mode::ReadWriteCreate),
-            ("posthaste.db", "posthaste.db", Mode::ReadWriteCreate),
-            ("///var/lib/a b.db", "/var/lib/a b.db", Mode::ReadWriteCreate),
-            ("/var/lib/a.db?mode=ro", "/var/lib/a.db", Mode::ReadOnly),
-            ("a.db?mode=rw", "a.db", Mode::ReadWrite),
+            ("//posthaste.db", "posthaste.db", Mode::Make),
+            ("posthaste.db", "posthaste.db", Mode::Make),
+            ("///var/lib/a b.db", "/var/lib/a b.db", Mode::Make),
+            ("/var/lib/a.db?mode=ro", "/var/lib/a.db", Mode::Look),
+            ("a.db?mode=rw", "a.db", Mode::Write),
         ];
         for (rest, path, mode) in table {
             let expected = Address { path: PathBuf::from(path), mode };
             assert_eq!(Address::parse(rest, true).unwrap(), expected, "{rest}");
         }
-        assert_eq!(Address::parse("a.db", false).unwrap().mode, Mode::ReadWrite);
+        assert_eq!(Address::parse("a.db", false).unwrap().mode, Mode::Write);
     }
 
     #[test]

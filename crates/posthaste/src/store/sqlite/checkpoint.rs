@@ -49,3 +49,30 @@ impl Checkpoint {
         Ok(!was_busy?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_log_begins_anew_as_soon_as_no_reader_is_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        let writer = Connection::open(&path).unwrap();
+        writer.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE n (n)").unwrap();
+        let reader = Connection::open(&path).unwrap();
+        reader.execute_batch("BEGIN; SELECT count(*) FROM n").unwrap();
+        writer.execute_batch("INSERT INTO n VALUES (zeroblob(100000))").unwrap();
+
+        let mut checkpoint = Checkpoint { longer_than: 1_000, ..Checkpoint::new(&path, Duration::ZERO) };
+        let length = || std::fs::metadata(folder.path().join("store.db-wal")).unwrap().len();
+        checkpoint.after_commit(&writer);
+        assert!(length() > 100_000, "a reader is in it");
+        assert!(checkpoint.longer_than > JOURNAL_BYTES_MAX, "not at once again");
+        reader.execute_batch("COMMIT").unwrap();
+        checkpoint.longer_than = 1_000;
+        checkpoint.after_commit(&writer);
+        assert_eq!(length(), 0);
+        assert_eq!(checkpoint.longer_than, JOURNAL_BYTES_MAX);
+    }
+}

@@ -33,10 +33,10 @@ pub(super) fn claim(
 ) -> rusqlite::Result<Answer> {
     let mut claim = Claim::begin(connection, sql, cursor, room, now);
     if claim.lane_is_held()? {
-        claim.from_parked()?;
+        claim.hand_out_due()?;
         claim.found.parked_had_it = !claim.answer.is_empty();
         claim.limit = room;
-        claim.from_log()?;
+        claim.read_log()?;
     }
     Ok(claim.end())
 }
@@ -124,7 +124,7 @@ impl<'a> Claim<'a> {
 
     // Parked events.
 
-    fn from_parked(&mut self) -> rusqlite::Result<()> {
+    fn hand_out_due(&mut self) -> rusqlite::Result<()> {
         if !self.waiting || self.limit.events == 0 {
             return Ok(());
         }
@@ -166,9 +166,6 @@ impl<'a> Claim<'a> {
     }
 
     fn hand_out_parked(&mut self, seq: i64, parked: &ParkedRow) -> rusqlite::Result<Handed> {
-        if self.answer.len() >= self.limit.events as usize {
-            return Ok(Handed::NoRoom);
-        }
         let Some(event) = self.event(seq)? else { return Ok(Handed::Not) };
         let expires = event.envelope.expires.map(|moment| moment.resolve(event.created_at).as_micros());
         if expires.is_some_and(|at| at <= self.now) {
@@ -244,7 +241,7 @@ impl<'a> Claim<'a> {
 
     // The log.
 
-    fn from_log(&mut self) -> rusqlite::Result<()> {
+    fn read_log(&mut self) -> rusqlite::Result<()> {
         let mut statement = self.connection.prepare_cached(&self.sql.log_read)?;
         let mut parked_statement = self.connection.prepare_cached(&self.sql.parked_from)?;
         let mut parked = parked_statement.query((self.cursor.lane(), self.found.read))?;
@@ -286,7 +283,7 @@ impl<'a> Claim<'a> {
             self.found.to_park.push(ToPark { seq, why, is_parked: false });
             return Ok(true);
         }
-        if self.answer.len() >= self.limit.events as usize {
+        if self.is_full() {
             return Ok(false);
         }
         let is_long = row.get::<_, Option<bool>>(rows::PAYLOAD_IS_LONG)? == Some(true);
@@ -321,14 +318,16 @@ impl<'a> Claim<'a> {
     // The answer.
 
     fn event(&self, seq: i64) -> rusqlite::Result<Option<LogRow>> {
-        self.connection
-            .prepare_cached(&self.sql.event_get)?
-            .query_row([seq], |row| rows::event(row))
-            .optional()
+        self.connection.prepare_cached(&self.sql.event_get)?.query_row([seq], rows::event).optional()
+    }
+
+    fn is_full(&self) -> bool {
+        self.answer.len() >= self.limit.events as usize
     }
 
     fn fits(&self, event: &LogRow) -> bool {
-        self.answer.is_empty() || self.bytes + event.envelope.weight() <= self.limit.bytes
+        let fits_in_bytes = self.bytes + event.envelope.weight() <= self.limit.bytes;
+        !self.is_full() && (self.answer.is_empty() || fits_in_bytes)
     }
 
     fn push(&mut self, seq: i64, event: LogRow, attempt: u32, replay: bool) {

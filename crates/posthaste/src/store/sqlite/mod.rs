@@ -106,7 +106,7 @@ impl SqliteStore {
         let sql = Arc::new(SqliteSql::new(&options.prefix));
         let path: Arc<Path> = address.path.as_path().into();
         let mut writer = None;
-        if address.mode != Mode::ReadOnly {
+        if address.mode != Mode::Look {
             open::prepare_file(&address)?;
             let connection = open::writer(&address, options.synchronous, options.busy_timeout)?;
             migrate::migrate(&connection, &options.prefix, &sql, &path)?;
