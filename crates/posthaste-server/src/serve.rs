@@ -28,7 +28,8 @@ const STORE_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Serves until the end is asked for. Dropping the future stops at once, which loses nothing that was acknowledged.
 ///
-/// A store that is away is waited for, also at the start; meanwhile `/readyz` answers 503 and the process lives.
+/// A store that is away is waited for. At the start connections are taken and answered once it is there; later `/readyz`
+/// answers 503 meanwhile and the process lives.
 ///
 /// # Errors
 /// When an address cannot be bound, and what waiting cannot mend: a wrong setting, a store that is no store.
@@ -90,7 +91,8 @@ async fn serve_on(
     // Ends with this function: nobody waits for it.
     let mut background = JoinSet::new();
     background.spawn(upkeep(metrics));
-    background.spawn(prune::run(store, config.store.retain, config.prune.interval));
+    let retention = prune::Retention { retain: config.store.retain, retain_max: config.store.retain_max };
+    background.spawn(prune::run(store, retention, config.prune.interval));
     tokio::select! {
         () = shutdown.begun() => {
             tracing::info!("stopping: finishing what is in flight");

@@ -1,35 +1,80 @@
-//! Retention in the background: what every lane has passed and is old enough goes.
+//! Retention in the background: what every lane has passed and is old enough goes; a lane that nobody drives holds back
+//! what it has not read, but not for ever.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste::admin::{Actor, Command, Filter};
+use posthaste::Result;
+use posthaste::admin::{Actor, Command, Filter, LaneStats, Seek};
 use posthaste::schema::Backend;
 use posthaste::telemetry::metric;
+use posthaste::time::{Clock, SystemClock, Timestamp};
 
 /// A process that is restarted often must prune too, so the first round does not wait for a whole long interval.
 const FIRST_AFTER_MAX: Duration = Duration::from_secs(60);
 
+/// How long events are kept.
+#[derive(Clone, Copy)]
+pub(super) struct Retention {
+    /// After every lane has passed them.
+    pub(super) retain: Duration,
+    /// For a lane that nobody drives.
+    pub(super) retain_max: Duration,
+}
+
 /// Prunes at this interval, for ever.
-pub(super) async fn run(store: Arc<dyn Backend>, retain: Duration, interval: Duration) {
+pub(super) async fn run(store: Arc<dyn Backend>, retention: Retention, interval: Duration) {
     let mut pause = interval.min(FIRST_AFTER_MAX);
     loop {
         tokio::time::sleep(pause).await;
-        turn(&*store, retain).await;
+        if let Err(error) = turn(&*store, retention, SystemClock.now()).await {
+            tracing::warn!(%error, "failed to prune; trying again at the next interval");
+        }
         pause = interval;
     }
 }
 
 /// One round. A store that fails is asked again at the next.
-async fn turn(store: &dyn Backend, retain: Duration) {
-    let command = Command::Prune { delivered_age: Some(retain), dead_age: None, dry_run: false };
-    match store.apply(&Filter::default(), command, &Actor::new("posthaste", "serve")).await {
-        Ok(applied) => {
-            metrics::counter!(metric::PRUNED_TOTAL).increment(applied.changed);
-            tracing::debug!(events = applied.changed, "pruned");
-        }
-        Err(error) => tracing::warn!(%error, "failed to prune; trying again at the next interval"),
+async fn turn(store: &dyn Backend, retention: Retention, now: Timestamp) -> Result<()> {
+    for lane in store.lanes().await? {
+        bound(store, &lane, retention.retain_max, now).await?;
     }
+    let command = Command::Prune { delivered_age: Some(retention.retain), dead_age: None, dry_run: false };
+    let applied = store.apply(&Filter::default(), command, &actor()).await?;
+    metrics::counter!(metric::PRUNED_TOTAL).increment(applied.changed);
+    tracing::debug!(events = applied.changed, "pruned");
+    Ok(())
+}
+
+/// Moves a lane that nobody drives past what it has held back for too long; warns from half that time on.
+async fn bound(store: &dyn Backend, lane: &LaneStats, retain_max: Duration, now: Timestamp) -> Result<()> {
+    let held = lane.oldest_unread_at.filter(|_| lane.owner.is_none()).map(|oldest| now.since(oldest));
+    let Some(held) = held.filter(|held| *held > retain_max / 2) else { return Ok(()) };
+    let name = lane.lane.as_str();
+    if held <= retain_max {
+        tracing::warn!(
+            lane = name,
+            ?held,
+            ?retain_max,
+            "nobody drives this lane, and it holds events back; run a relay for it, or remove it"
+        );
+        return Ok(());
+    }
+    let mut filter = Filter::default();
+    filter.lane = Some(lane.lane.clone());
+    let to = Seek::Time(now.before(retain_max));
+    let applied = store.apply(&filter, Command::Seek { to, dry_run: false }, &actor()).await?;
+    tracing::error!(
+        lane = name,
+        events = applied.matched,
+        ?retain_max,
+        "nobody drives this lane; it was moved past events older than store.retain_max, without delivering them"
+    );
+    Ok(())
+}
+
+fn actor() -> Actor {
+    Actor::new("posthaste", "serve")
 }
 
 #[cfg(test)]
@@ -58,10 +103,33 @@ mod tests {
         let left = async || store.find(&Filter::default(), Page::first(10)).await.unwrap().records.len();
 
         let retain = Duration::from_secs(3600);
-        turn(&store, retain).await;
+        let retention = Retention { retain, retain_max: 10 * retain };
+        turn(&store, retention, clock.now()).await.unwrap();
         assert_eq!(left().await, 1);
         clock.advance(2 * retain);
-        turn(&store, retain).await;
+        turn(&store, retention, clock.now()).await.unwrap();
         assert_eq!(left().await, 0);
+    }
+
+    /// A lane that was driven once and never again: its unread events go only after `retain_max`, and the audit says so.
+    #[tokio::test(start_paused = true)]
+    async fn a_lane_that_nobody_drives_holds_events_back_only_so_long() {
+        let clock = ManualClock::at(Timestamp::from_micros(0));
+        let store = Memory::on(clock.clone());
+        let lane = LaneSpec::new("main".parse().unwrap());
+        let lease = store.acquire(&lane, &Owner::new("test")).await.unwrap().unwrap();
+        store.settle(&lease, Vec::new(), Then::GiveUp).await.unwrap();
+        store.publish(vec![Envelope::new("x", "{}")]).await.unwrap();
+        let left = async || store.find(&Filter::default(), Page::first(10)).await.unwrap().records.len();
+
+        let retain = Duration::from_secs(3600);
+        let retention = Retention { retain, retain_max: 10 * retain };
+        clock.advance(9 * retain);
+        turn(&store, retention, clock.now()).await.unwrap();
+        assert_eq!(left().await, 1);
+        clock.advance(2 * retain);
+        turn(&store, retention, clock.now()).await.unwrap();
+        assert_eq!(left().await, 0);
+        assert!(store.audit().iter().any(|entry| format!("{entry:?}").contains("seek")));
     }
 }
