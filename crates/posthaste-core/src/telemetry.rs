@@ -86,3 +86,19 @@ pub mod field {
     /// The relay's name.
     pub const RELAY: &str = "relay";
 }
+
+#[cfg(test)]
+mod tests {
+    /// Reads this file and the page: a name that is only here is a metric that no operator can find.
+    #[test]
+    fn every_metric_is_documented() {
+        let metrics = include_str!("telemetry.rs").split("pub mod label").next().unwrap();
+        let constants = metrics.lines().filter(|line| line.contains("pub const"));
+        let names: Vec<_> = constants.filter_map(|line| line.split('"').nth(1)).collect();
+        assert!(names.len() > 10, "{names:?}");
+        let page = include_str!("../../../docs/operate.md");
+        for name in names {
+            assert!(page.contains(&format!("`{name}`")), "{name} is missing in docs/operate.md");
+        }
+    }
+}

@@ -16,3 +16,12 @@ pub use posthaste_core::event::Event;
 pub use posthaste_core::*;
 /// The seam to a caller's own transaction, and its implementations for known drivers.
 pub use posthaste_sql as sql;
+
+/// The examples of the pages, compiled with the documentation tests.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/publish.md")]
+    struct Publish;
+}
