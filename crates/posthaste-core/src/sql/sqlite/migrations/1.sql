@@ -73,7 +73,8 @@ CREATE TABLE {prefix}parked (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX {prefix}parked_due ON {prefix}parked (lane, shard, available_at, seq) WHERE available_at IS NOT NULL;
--- What holds a key. A query uses a partial index only if it repeats the index's condition word for word.
+-- What holds a key. A query uses a partial index only if it repeats the index's condition word for word; and without
+-- statistics the planner likes the primary key more, which would walk the whole lane: hence INDEXED BY in the queries.
 CREATE INDEX {prefix}parked_key ON {prefix}parked (lane, shard, key, seq)
     WHERE key IS NOT NULL AND replay = 0 AND state IN ('retrying', 'behind', 'leased');
 -- What holds a key in a lane that blocks on dead events; apart, so that a key with many dead events stays cheap elsewhere.
