@@ -18,6 +18,12 @@ const ANSWERS_AT_ONCE: usize = 1_024;
 /// An event and what its target said about it.
 pub(super) type Answered = (Claimed, Result<(), DeliverError>);
 
+/// What was answered at once, and how long after it was sent.
+pub(super) struct Answers {
+    pub(super) after: Duration,
+    pub(super) events: Vec<Answered>,
+}
+
 /// Yields what was answered, a few at a time, and ends when everything is.
 pub(super) struct Burst<'a> {
     answers: BoxStream<'a, Answer>,
@@ -70,7 +76,7 @@ impl<'a> Burst<'a> {
 }
 
 impl Stream for Burst<'_> {
-    type Item = Vec<Answered>;
+    type Item = Answers;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
@@ -93,6 +99,9 @@ impl Stream for Burst<'_> {
             let waited = format!("no answer within {:?}", this.sent_at.elapsed());
             answered = this.fail_rest("timeout", &waited);
         }
-        if answered.is_empty() { Poll::Pending } else { Poll::Ready(Some(answered)) }
+        if answered.is_empty() {
+            return Poll::Pending;
+        }
+        Poll::Ready(Some(Answers { after: this.sent_at.elapsed(), events: answered }))
     }
 }

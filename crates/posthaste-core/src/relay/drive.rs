@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
 
-use super::burst::{Answered, Burst};
+use super::burst::{Answers, Burst};
 use super::lane::Lane;
 use super::meters::{Meters, State, Tally};
 use super::outage::Outage;
@@ -26,6 +26,7 @@ use super::{Report, Settings};
 use crate::lane::{OnDead, Order};
 use crate::store::{Claimed, Lease, Outcome, Room, Settled, Standing, Then, Ticket};
 use crate::target::{DeliverError, DeliverKind};
+use crate::telemetry::field;
 use crate::{BoxFuture, Result, crash};
 
 /// How often a lane may be read past busy keys: so many times its window.
@@ -180,7 +181,7 @@ impl<'a> Drive<'a> {
             () = told(stopped), if can_stop => self.leave(Leaving::Stop { by: Instant::now() + self.settings.grace }),
             standing = slot(&mut self.settle) => return self.settled(standing?),
             (since, claimed) = slot(&mut self.claim) => self.claimed(since, claimed?),
-            Some(answered) = self.bursts.next(), if !self.bursts.is_empty() => self.answered(answered),
+            Some(answers) = self.bursts.next(), if !self.bursts.is_empty() => self.answered(answers),
             pong = slot(&mut self.ping) => self.probed(pong),
             () = slot(&mut self.wait) => self.dry = false,
             () = sleep_until(wake_at) => {}
@@ -300,12 +301,12 @@ impl<'a> Drive<'a> {
 
     // Answers.
 
-    fn answered(&mut self, answered: Vec<Answered>) {
+    fn answered(&mut self, answers: Answers) {
         crash::point("relay: answered");
         self.dry = false;
-        let passed = answered.iter().filter(|(_, result)| result.is_ok());
+        let passed = answers.events.iter().filter(|(_, result)| result.is_ok());
         self.meters.acknowledged(passed.map(|(claimed, _)| &claimed.parcel));
-        for (claimed, result) in answered {
+        for (claimed, result) in answers.events {
             match result {
                 Ok(()) => {
                     self.target_is_up();
@@ -315,7 +316,7 @@ impl<'a> Drive<'a> {
                 Err(error) => self.failed(claimed, error),
             }
         }
-        self.meters.answered(self.window.in_flight());
+        self.meters.answered(answers.after, self.window.in_flight());
     }
 
     fn failed(&mut self, claimed: Claimed, error: DeliverError) {
@@ -330,7 +331,7 @@ impl<'a> Drive<'a> {
             Verdict::Retire => {
                 self.window.put_back(claimed);
                 if self.leaving.is_none() {
-                    warn!(lane = self.lane.name().as_str(), error = %told, "the lane's address is gone; the lane is retired");
+                    warn!({ field::ERROR } = %told, "the lane's address is gone; the lane is retired");
                     self.leave(Leaving::Retired(told.to_string()));
                 }
             }
@@ -435,7 +436,7 @@ impl<'a> Drive<'a> {
         self.pace.settled(settling.since, now);
         self.recorded(&settling);
         if standing == Standing::Paused && self.leaving.is_none() {
-            info!(lane = self.lane.name().as_str(), "paused by an operator");
+            info!("paused by an operator");
             self.leave(Leaving::Paused);
         }
         Ok(None)
@@ -462,8 +463,13 @@ impl<'a> Drive<'a> {
         for (dead, letter) in &settling.letters {
             let hook = if *dead { &self.settings.on_dead } else { &self.settings.on_failed };
             if *dead {
-                warn!(lane = %letter.lane, event_id = letter.envelope.id, event_type = letter.envelope.event_type,
-                    attempts = letter.attempts, error = %letter.error, "dead");
+                warn!(
+                    { field::EVENT_ID } = letter.envelope.id,
+                    { field::EVENT_TYPE } = letter.envelope.event_type,
+                    { field::ATTEMPTS } = letter.attempts,
+                    { field::ERROR } = %letter.error,
+                    "dead"
+                );
             }
             if let Some(hook) = hook {
                 hook(letter);
@@ -479,7 +485,7 @@ impl<'a> Drive<'a> {
         }
         if !self.reported_down {
             let reason = crate::redact::clean(reason);
-            warn!(lane = self.lane.name().as_str(), error = reason, "the target is away; waiting for it");
+            warn!({ field::ERROR } = reason, "the target is away; waiting for it");
             self.reported_down = true;
             self.report_next = Some(Some(reason));
             self.meters.state(State::Waiting);
@@ -491,7 +497,7 @@ impl<'a> Drive<'a> {
     fn target_is_up(&mut self) {
         self.outage.over();
         if self.reported_down {
-            info!(lane = self.lane.name().as_str(), "the target is back");
+            info!("the target is back");
             self.reported_down = false;
             self.report_next = Some(None);
             self.meters.state(State::Active);

@@ -19,6 +19,7 @@ pub(super) struct Meters {
     behind: Counter,
     slow: Counter,
     released: Counter,
+    deliver: Histogram,
     latency: Histogram,
     claim: Histogram,
     settle: Histogram,
@@ -51,6 +52,7 @@ impl Meters {
             behind: settled("behind"),
             slow: settled("slow"),
             released: settled("released"),
+            deliver: histogram!(metric::DELIVER_SECONDS, label::LANE => name.clone()),
             latency: histogram!(metric::LATENCY_SECONDS, label::LANE => name.clone()),
             claim: store("claim"),
             settle: store("settle"),
@@ -68,7 +70,8 @@ impl Meters {
         self.in_flight.set(in_flight as f64);
     }
 
-    pub(super) fn answered(&self, in_flight: usize) {
+    pub(super) fn answered(&self, after: Duration, in_flight: usize) {
+        self.deliver.record(after.as_secs_f64());
         self.in_flight.set(in_flight as f64);
     }
 

@@ -38,6 +38,7 @@ pub use lane::Lane;
 pub use verdict::Letter;
 
 use crate::store::{Owner, Store};
+use crate::telemetry::field;
 use crate::time::{Clock, SystemClock};
 use crate::{Error, Result};
 use meters::Meters;
@@ -185,7 +186,7 @@ impl Relay {
             of: Vec::new(),
         };
         (0..crew.lanes.len()).for_each(|lane| crew.start(lane, Duration::ZERO));
-        info!(relay = crew.settings.owner.name, lanes = crew.lanes.len(), "relaying");
+        info!({ field::RELAY } = crew.settings.owner.name, lanes = crew.lanes.len(), "relaying");
         let mut shutdown = pin!(shutdown);
         let outcome = tokio::select! {
             biased;
@@ -267,7 +268,7 @@ impl Crew {
         let (_, lane) = self.of.swap_remove(at);
         let name = self.lanes[lane].name();
         Meters::of(name, &self.settings).panicked();
-        error!(lane = name.as_str(), error = %panic, "a panic in this lane's turn; it goes on after a pause");
+        error!({ field::LANE } = name.as_str(), { field::ERROR } = %panic, "a panic in this lane's turn; it goes on after a pause");
         self.start(lane, PANIC_PAUSE);
     }
 
@@ -275,7 +276,7 @@ impl Crew {
     async fn finish(mut self) {
         while let Some(ended) = self.tasks.join_next().await {
             if let Ok(Err(error)) = ended {
-                error!(%error, "a lane ended with an error");
+                error!({ field::ERROR } = %error, "a lane ended with an error");
             }
         }
     }

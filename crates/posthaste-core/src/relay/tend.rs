@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tracing::{debug, info, warn};
+use tracing::{Instrument, debug, info, info_span, warn};
 
 use super::drive::{Drive, End, Until};
 use super::lane::Lane;
@@ -12,6 +12,7 @@ use super::meters::{Meters, State};
 use super::outage::Outage;
 use super::{Report, Settings};
 use crate::store::Lease;
+use crate::telemetry::{field, span};
 use crate::{Error, Result};
 
 /// How long to wait before asking again for a lane that somebody else holds, at most.
@@ -66,9 +67,15 @@ impl Tender<'_> {
     async fn turn(&self, stopped: &mut watch::Receiver<bool>) -> Result<Turn> {
         let since = Instant::now();
         let Some(lease) = self.acquire().await? else { return Ok(Turn::NotOurs) };
-        info!(lane = self.lane.name().as_str(), epoch = lease.epoch(), "driving");
+        let span = info_span!(
+            span::LANE,
+            { field::LANE } = self.lane.name().as_str(),
+            { field::RELAY } = self.settings.owner.name,
+            { field::EPOCH } = lease.epoch()
+        );
+        span.in_scope(|| info!("driving"));
         self.meters.state(State::Active);
-        match Drive::new(self, &lease, since, Until::Stopped).run(stopped).await? {
+        match Drive::new(self, &lease, since, Until::Stopped).run(stopped).instrument(span.clone()).await? {
             End::GivenUp => Ok(Turn::Stopped),
             End::Lost => {
                 self.meters.lost();
@@ -93,7 +100,7 @@ impl Tender<'_> {
     }
 
     fn held_pause(&self) -> Duration {
-        debug!(lane = self.lane.name().as_str(), "not ours to drive now");
+        debug!({ field::LANE } = self.lane.name().as_str(), "not ours to drive now");
         (self.lane.spec.lease / 4).min(HELD_PAUSE_MAX).mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
@@ -101,7 +108,7 @@ impl Tender<'_> {
         self.meters.store_failed();
         self.meters.state(State::Waiting);
         if outage.is_new() {
-            warn!(lane = self.lane.name().as_str(), %error, "the store is away; waiting for it");
+            warn!({ field::LANE } = self.lane.name().as_str(), { field::ERROR } = %error, "the store is away; waiting for it");
         }
         outage.pause()
     }
