@@ -97,7 +97,8 @@ impl Lease {
         }
     }
 
-    /// Called by stores: how often the lane was acquired, without a clean end before it, since its place last moved.
+    /// Called by stores: how often the lane was acquired since its place last moved, where the owner before did not end
+    /// cleanly and had something to deliver to a target that took events. The first acquisition counts as one.
     #[must_use]
     pub fn with_stumbles(mut self, stumbles: u32) -> Self {
         self.stumbles = stumbles;

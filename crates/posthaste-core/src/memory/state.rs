@@ -252,11 +252,15 @@ impl State {
         if !lane.is_free(owner, now) {
             return None;
         }
+        // The last owner may have been ended by what it delivered; not if it had nothing to deliver, or nobody to take it.
+        let had_work = self.events.keys().any(|seq| !lane.passed.contains(seq))
+            || lane.parked.values().any(|parked| parked.state.is_waiting());
+        let is_stumble = lane.owner.is_some() && lane.state == LaneState::Active && had_work;
+        lane.stumbles = if is_stumble { lane.stumbles + 1 } else { 1 };
         lane.spec = spec.clone();
         lane.owner = Some(owner.clone());
         lane.epoch += 1;
         lane.lease_until = now.after(spec.lease);
-        lane.stumbles += 1;
         // The lane's order may have changed with its spec.
         lane.promote(now);
         let cursor = std::sync::Mutex::new(Cursor::new(owner.run.clone()));

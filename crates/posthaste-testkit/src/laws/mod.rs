@@ -51,6 +51,7 @@ pub const STORE_LAWS: &[StoreLaw] = laws![
     leasing::an_owner_that_comes_back_takes_its_lane_and_ends_its_earlier_lease,
     leasing::two_relays_share_lanes_and_no_event_comes_twice,
     leasing::stumbles_count_acquisitions_without_progress,
+    leasing::crashes_of_an_idle_or_waiting_lane_are_no_stumbles,
     leasing::released_events_are_handed_out_again_as_if_never_claimed,
     parking::a_retry_is_not_claimed_before_it_is_due,
     parking::attempts_are_counted_across_leases,

@@ -1,3 +1,3 @@
 UPDATE {prefix}lanes
-SET owner_name = ?3, owner_run = ?4, epoch = epoch + 1, lease_until = ?5, stumbles = stumbles + 1, spec = ?6, updated_at = ?7
+SET owner_name = ?3, owner_run = ?4, epoch = epoch + 1, lease_until = ?5, stumbles = ?8, spec = ?6, updated_at = ?7
 WHERE lane = ?1 AND shard = ?2

@@ -64,6 +64,7 @@ statements! {
     /// The log from a place on.
     log_read,
     /// The oldest event's number.
+    log_beyond,
     log_first,
     /// The highest number ever given.
     log_last,

@@ -187,6 +187,26 @@ pub async fn stumbles_count_acquisitions_without_progress(bench: StoreBench) -> 
     Ok(())
 }
 
+/// Crashes again and again with nothing to deliver, and then with a target that takes nothing: no event is to blame.
+pub async fn crashes_of_an_idle_or_waiting_lane_are_no_stumbles(bench: StoreBench) -> LawResult {
+    let main = lane("main");
+    let fresh = bench.drive(&main).await?.lease.stumbles();
+    for _ in 0..3 {
+        bench.pass(main.lease + SECOND);
+        ensure_eq!(bench.drive(&main).await?.lease.stumbles(), fresh, "stumbles of an idle lane");
+    }
+    bench.publish(&["a"]).await?;
+    bench.pass(main.lease + SECOND);
+    for _ in 0..3 {
+        let driver = bench.drive(&main).await?;
+        driver.claim(1).await?;
+        driver.settle_then(Vec::new(), Then::Report(Some("away".to_owned()))).await?;
+        bench.pass(main.lease + SECOND);
+    }
+    ensure_eq!(bench.drive(&main).await?.lease.stumbles(), fresh, "stumbles while the target is away");
+    Ok(())
+}
+
 /// Hands events back unsent, new and retried ones, and gives up: the next lease claims them with the same attempt.
 pub async fn released_events_are_handed_out_again_as_if_never_claimed(bench: StoreBench) -> LawResult {
     bench.publish(&["parked"]).await?;

@@ -44,6 +44,7 @@ pub(super) fn acquire(
     if !is_free(&row, spec, owner, now) {
         return Ok(None);
     }
+    let stumbles = if is_stumble(connection, sql, &row)? { row.stumbles + 1 } else { 1 };
     connection.prepare_cached(&sql.lane_take)?.execute((
         spec.name.as_str(),
         SHARD,
@@ -52,11 +53,12 @@ pub(super) fn acquire(
         now.after(spec.lease).as_micros(),
         spec_column(spec),
         now.as_micros(),
+        stumbles,
     ))?;
     if row.waiting > 0 {
         promote(connection, sql, spec, now)?;
     }
-    Ok(Some(Taken { epoch: row.epoch + 1, position: row.position, stumbles: row.stumbles + 1 }))
+    Ok(Some(Taken { epoch: row.epoch + 1, position: row.position, stumbles }))
 }
 
 fn lane_row(connection: &Connection, sql: &SqliteSql, spec: &LaneSpec) -> rusqlite::Result<Option<LaneRow>> {
@@ -102,6 +104,16 @@ fn is_free(row: &LaneRow, spec: &LaneSpec, owner: &Owner, now: Timestamp) -> boo
     // No lease was ever that long: the clock went back, and nobody would take over for as long as it did.
     let absurd = row.lease_until > now.after(spec.lease * 2).as_micros();
     ended || absurd || *run == owner.run
+}
+
+/// Whether the last owner may have been ended by what it delivered: it did not end cleanly, its target took events, and
+/// there is something that it may have been delivering. An idle lane, or one whose target is away, is nobody's fault.
+fn is_stumble(connection: &Connection, sql: &SqliteSql, row: &LaneRow) -> rusqlite::Result<bool> {
+    if row.owner_run.is_none() || row.state != LaneState::Active {
+        return Ok(false);
+    }
+    let beyond = || connection.prepare_cached(&sql.log_beyond)?.query_row([row.position], |row| row.get(0));
+    Ok(row.waiting > 0 || beyond()?)
 }
 
 /// Nobody waits behind nobody: whatever happened to the rows or to the lane's order, from here on it is right again.
