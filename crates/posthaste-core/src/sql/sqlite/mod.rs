@@ -63,8 +63,9 @@ statements! {
     event_seqs,
     /// The log from a place on.
     log_read,
-    /// The oldest event's number.
+    /// Whether the log goes on after a number.
     log_beyond,
+    /// The oldest event's number.
     log_first,
     /// The highest number ever given.
     log_last,

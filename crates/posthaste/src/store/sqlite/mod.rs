@@ -1,7 +1,7 @@
 //! The log engine on an embedded SQLite file.
 //!
-//! Three threads have the file open: one [writes](writer) and lets everybody who waits share a commit, one reads for
-//! [claims](claim), one reads for operators. Nothing blocks the async runtime, and whoever drops a future leaves nothing
+//! Three threads have the file open: one writes (`writer.rs`) and lets everybody who waits share a commit, one reads for
+//! claims (`claim.rs`), one reads for operators. Nothing blocks the async runtime, and whoever drops a future leaves nothing
 //! half done: a job that has begun runs to its end, one that has not is skipped.
 //!
 //! SQLite has one writer, so the order of `seq` is the order of commits and a lane's place is a number: in one snapshot,
@@ -9,8 +9,8 @@
 //!
 //! Where a store may choose, this one does so:
 //! * A row *behind* its key is stored as such and has no due time. Whichever transaction removes or kills what it waited
-//!   for makes it due (`promote.sql`); the one writer makes that safe, and [acquiring](acquire) repairs it.
-//! * Totals change in the transaction of what they count; see [`totals`].
+//!   for makes it due (`promote.sql`); the one writer makes that safe, and acquiring (`acquire.rs`) repairs it.
+//! * Totals change in the transaction of what they count; see `totals.rs`.
 //! * Without any lane nothing is pruned: nobody has read anything yet.
 
 mod acquire;

@@ -1,4 +1,4 @@
-//! The operator's side: [looking](find), and [commands](apply), each in small steps and with a record of who gave it.
+//! The operator's side: looking, and commands, each in small steps and with a record of who gave it.
 
 mod apply;
 mod audit;
