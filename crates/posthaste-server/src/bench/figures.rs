@@ -5,6 +5,9 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
 
+use crate::cli::output;
+use crate::exit::Failure;
+
 /// One round of one side.
 pub(super) struct Round {
     pub(super) side: &'static str,
@@ -52,30 +55,21 @@ impl Summary {
     }
 
     /// One JSON document, or a table and the rounds in a line each.
-    #[expect(clippy::print_stdout, reason = "this is the verb's answer")]
-    pub(super) fn print(&self, as_json: bool) {
+    pub(super) fn print(&self, as_json: bool) -> Result<(), Failure> {
         let document = self.document();
         if as_json {
-            println!("{document:#}");
-            return;
+            return output::json(&document);
         }
-        let mut table = comfy_table::Table::new();
-        table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
-        table.set_header(["figure", "value"]);
-        for (name, value) in document.as_object().into_iter().flatten().filter(|(name, _)| *name != "rounds")
-        {
-            let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            table.add_row([name.clone(), shown]);
-        }
-        println!("{table}");
+        let figures = document.as_object().into_iter().flatten().filter(|(name, _)| *name != "rounds");
+        let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let rows = figures.map(|(name, value)| vec![name.clone(), shown(value)]).collect();
+        output::table(&["FIGURE", "VALUE"], rows, "nothing was measured")?;
         for side in self.sides {
-            let rates = self
-                .rounds
-                .iter()
-                .filter(|round| round.side == side)
-                .map(|round| format!("{:.0}", round.rate()));
-            println!("{side}: {} events/s", rates.collect::<Vec<_>>().join(", "));
+            let rounds = self.rounds.iter().filter(|round| round.side == side);
+            let rates: Vec<_> = rounds.map(|round| format!("{:.0}", round.rate())).collect();
+            output::line(&format!("{side}: {} events/s", rates.join(", ")))?;
         }
+        Ok(())
     }
 }
 

@@ -75,6 +75,5 @@ pub async fn run(command: BenchCommand, json: bool) -> Result<(), Failure> {
         BenchCommand::Relay(args) => relay::measure(&args).await?,
         BenchCommand::Publish(args) => publish::measure(&args).await?,
     };
-    summary.print(json);
-    Ok(())
+    summary.print(json)
 }

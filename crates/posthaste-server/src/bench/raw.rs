@@ -1,12 +1,15 @@
 //! The raw limit: reading the rows of the log in order with the driver alone, and doing nothing with them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+#[cfg(feature = "sqlite")]
+use std::time::Instant;
 
 use posthaste::prefix::TablePrefix;
 
 use crate::exit::Failure;
 
 /// Rows per statement, as many as a relay's window.
+#[cfg(feature = "sqlite")]
 const PAGE: i64 = 1_000;
 
 /// Reads every row of the log once; answers how many, and how long it took.

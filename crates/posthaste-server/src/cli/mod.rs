@@ -14,7 +14,7 @@ mod filter;
 mod lane;
 mod migrate;
 mod moment;
-mod output;
+pub(crate) mod output;
 mod prune;
 mod publish;
 mod relay;

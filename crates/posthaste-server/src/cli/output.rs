@@ -21,7 +21,7 @@ pub(super) fn write(bytes: &[u8]) -> Result<(), Failure> {
 }
 
 /// Writes one JSON document.
-pub(super) fn json(document: &impl Serialize) -> Result<(), Failure> {
+pub(crate) fn json(document: &impl Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_vec_pretty(document)
         .map_err(|error| Failure::other(format!("write the answer as JSON: {error}")))?;
     text.push(b'\n');
@@ -37,12 +37,12 @@ pub(super) fn json_line(document: &impl Serialize) -> Result<(), Failure> {
 }
 
 /// Writes a line for people.
-pub(super) fn line(text: &str) -> Result<(), Failure> {
+pub(crate) fn line(text: &str) -> Result<(), Failure> {
     write(format!("{text}\n").as_bytes())
 }
 
 /// Writes a table; without rows, what there is not.
-pub(super) fn table(head: &[&str], rows: Vec<Vec<String>>, empty: &str) -> Result<(), Failure> {
+pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, empty: &str) -> Result<(), Failure> {
     if rows.is_empty() {
         return line(empty);
     }
