@@ -1,0 +1,102 @@
+//! Taking in what the target says.
+
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::{Drive, Leaving};
+use crate::crash;
+use crate::lane::OnDead;
+use crate::relay::burst::Answers;
+use crate::relay::verdict::{Letter, Verdict, verdict};
+use crate::store::{Claimed, Outcome, Settled, Ticket};
+use crate::target::DeliverError;
+use crate::telemetry::field;
+
+impl Drive<'_> {
+    pub(super) fn answered(&mut self, answers: Answers) {
+        crash::point("relay: answered");
+        self.dry = false;
+        let passed = answers.events.iter().filter(|(_, result)| result.is_ok());
+        self.meters.acknowledged(passed.map(|(claimed, _)| &claimed.parcel));
+        for (claimed, result) in answers.events {
+            match result {
+                Ok(()) => {
+                    self.target_is_up();
+                    self.window.leave(&claimed);
+                    self.record(claimed.ticket, Outcome::Delivered);
+                }
+                Err(error) => self.failed(claimed, error),
+            }
+        }
+        self.meters.answered(answers.after, self.window.in_flight());
+    }
+
+    pub(super) fn failed(&mut self, claimed: Claimed, error: DeliverError) {
+        let attempt = claimed.parcel.attempt;
+        let told = error.clone();
+        match verdict(self.lane.policy.as_ref(), attempt, error) {
+            Verdict::Settle(outcome) => self.park(claimed, outcome, told),
+            Verdict::Pause => {
+                self.window.put_back(claimed);
+                self.target_is_down(&told.to_string());
+            }
+            Verdict::Retire => {
+                self.window.put_back(claimed);
+                if self.leaving.is_none() {
+                    warn!({ field::ERROR } = %told, "the lane's address is gone; the lane is retired");
+                    self.leave(Leaving::Retired(told.to_string()));
+                }
+            }
+        }
+    }
+
+    /// The event leaves the window for the parked events; if it holds its key there, its followers go behind it.
+    pub(super) fn park(&mut self, claimed: Claimed, outcome: Outcome, error: DeliverError) {
+        let dead = matches!(outcome, Outcome::Dead { .. });
+        let holds = !dead || self.lane.spec.on_dead == OnDead::Block;
+        if holds {
+            self.hold_key(&claimed);
+        }
+        self.window.leave(&claimed);
+        let letter = Letter {
+            lane: self.lane.name().clone(),
+            envelope: claimed.parcel.envelope,
+            attempts: claimed.parcel.attempt,
+            error,
+        };
+        self.letters.push((dead, letter));
+        self.parks = true;
+        self.record(claimed.ticket, outcome);
+    }
+
+    pub(super) fn hold_key(&mut self, claimed: &Claimed) {
+        let Some(key) = self.window.ordering_key(claimed) else { return };
+        for ticket in self.window.take_waiting(key) {
+            self.record(ticket, Outcome::Behind);
+        }
+        self.parked_keys.insert(key.to_owned());
+    }
+
+    /// What is unanswered for long is parked as leased, so that the place can move on; its answer settles it later.
+    pub(super) fn mark_slow(&mut self) {
+        let now = Instant::now();
+        if self.bursts.is_empty() || now < self.next_slow_check {
+            return;
+        }
+        // Looking at every burst is not free, so it is done a few times in the span, not at every step.
+        self.next_slow_check = now + self.lane.slow_after / 4;
+        let mut slow = Vec::new();
+        for burst in self.bursts.iter_mut() {
+            slow.extend(burst.newly_slow(self.lane.slow_after).into_iter().flatten().cloned());
+        }
+        for claimed in slow {
+            self.hold_key(&claimed);
+            self.parks = true;
+            self.record(claimed.ticket, Outcome::Slow);
+        }
+    }
+
+    pub(super) fn record(&mut self, ticket: Ticket, outcome: Outcome) {
+        self.outcomes.push(Settled::new(ticket, outcome));
+    }
+}

@@ -1,0 +1,56 @@
+//! Giving the lease up.
+
+use tokio::time::Instant;
+
+use super::{Drive, End, Leaving, Until};
+use crate::Result;
+use crate::store::{Outcome, Then};
+
+impl Drive<'_> {
+    pub(super) fn leave(&mut self, leaving: Leaving) {
+        self.leaving = Some(leaving);
+        self.wait = None;
+        for ticket in self.window.take_unsent() {
+            self.record(ticket, Outcome::Released);
+        }
+    }
+
+    /// Whether there is nothing left to wait for.
+    pub(super) fn has_ended(&self) -> bool {
+        let quiet = self.window.in_flight() == 0 && self.settle.is_none();
+        match &self.leaving {
+            Some(Leaving::Stop { by }) => quiet || Instant::now() >= *by,
+            Some(_) => quiet,
+            None if self.until == Until::Idle => {
+                let stuck = self.down_until.is_some();
+                let nothing_left = self.dry && self.window.held() == 0 && self.claim.is_none();
+                quiet && ((nothing_left && self.outcomes.is_empty() && !self.unrecorded) || stuck)
+            }
+            None => false,
+        }
+    }
+
+    /// Settles what there is and frees the lane.
+    pub(super) async fn give_up(&mut self) -> Result<End> {
+        if let Some(settle) = self.settle.take() {
+            let standing = settle.await?;
+            if let Some(end) = self.settled(standing)? {
+                return Ok(end);
+            }
+        }
+        // A claim on its way may have read what only a settle can record; its events are simply not settled.
+        self.claim = None;
+        for ticket in self.window.take_unsent() {
+            self.record(ticket, Outcome::Released);
+        }
+        let (then, end) = match self.leaving.take() {
+            Some(Leaving::Retired(reason)) => (Then::Retire(crate::redact::clean(&reason)), End::SetAside),
+            Some(Leaving::Paused) => (Then::GiveUp, End::SetAside),
+            Some(Leaving::Stop { .. }) | None => (Then::GiveUp, End::GivenUp),
+        };
+        self.done.lanes_unavailable = u64::from(self.down_until.is_some());
+        let outcomes = self.begin_settling();
+        let standing = self.settings.store.settle(self.lease, outcomes, then).await?;
+        Ok(self.settled(standing)?.unwrap_or(end))
+    }
+}

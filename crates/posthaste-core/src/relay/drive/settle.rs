@@ -1,0 +1,99 @@
+//! Recording outcomes, and what follows from it.
+
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::{Drive, End, Leaving, Settling, Until};
+use crate::relay::meters::Tally;
+use crate::store::{Settled, Standing, Then};
+use crate::telemetry::field;
+use crate::{Result, crash};
+
+impl Drive<'_> {
+    pub(super) fn start_settle(&mut self) {
+        // What parks must not overtake a claim on its way: that claim has not seen it.
+        if self.settle.is_some() || (self.parks && self.claim.is_some()) || Instant::now() < self.settle_at()
+        {
+            return;
+        }
+        let then = match self.report_next.take() {
+            Some(reason) => Then::Report(reason),
+            None => Then::Hold,
+        };
+        let outcomes = self.begin_settling();
+        let (store, lease) = (&self.settings.store, self.lease);
+        self.settle = Some(Box::pin(async move { store.settle(lease, outcomes, then).await }));
+    }
+
+    pub(super) fn settle_at(&self) -> Instant {
+        let something = !self.outcomes.is_empty() || self.unrecorded;
+        let full = self.outcomes.len() >= self.lane.unsettled_max / 2;
+        let idle = self.until == Until::Idle && something && self.window.in_flight() == 0;
+        self.pace.settle_at(something, full || idle || self.parks || self.report_next.is_some())
+    }
+
+    pub(super) fn begin_settling(&mut self) -> Vec<Settled> {
+        crash::point("relay: before settle");
+        let outcomes = std::mem::take(&mut self.outcomes);
+        self.settling = Some(Settling {
+            since: Instant::now(),
+            parks: std::mem::take(&mut self.parks),
+            tally: Tally::of(&outcomes),
+            letters: std::mem::take(&mut self.letters),
+        });
+        self.unrecorded = false;
+        outcomes
+    }
+
+    pub(super) fn settled(&mut self, standing: Standing) -> Result<Option<End>> {
+        crash::point("relay: settled");
+        let Some(settling) = self.settling.take() else { return Ok(None) };
+        let now = Instant::now();
+        self.meters.settled(now - settling.since);
+        if standing == Standing::Lost {
+            return Ok(Some(End::Lost));
+        }
+        self.pace.settled(settling.since, now);
+        self.recorded(&settling);
+        if standing == Standing::Paused && self.leaving.is_none() {
+            info!("paused by an operator");
+            self.leave(Leaving::Paused);
+        }
+        Ok(None)
+    }
+
+    pub(super) fn recorded(&mut self, settling: &Settling) {
+        let tally = &settling.tally;
+        self.meters.recorded(tally);
+        self.done.delivered += tally.delivered;
+        self.done.retried += tally.retry;
+        self.done.dead += tally.dead;
+        if !self.parks {
+            self.parked_keys.clear();
+        }
+        if tally.delivered + tally.retry + tally.dead > 0 {
+            // Something got through: whatever made the relay stumble before is behind it.
+            self.width = self.lane.in_flight_max() as usize;
+        }
+        if !tally.is_empty() {
+            // What was recorded may have made room behind a key: look again, and do not sleep over it.
+            self.dry = false;
+            self.wait = None;
+        }
+        for (dead, letter) in &settling.letters {
+            let hook = if *dead { &self.settings.on_dead } else { &self.settings.on_failed };
+            if *dead {
+                warn!(
+                    { field::EVENT_ID } = letter.envelope.id,
+                    { field::EVENT_TYPE } = letter.envelope.event_type,
+                    { field::ATTEMPTS } = letter.attempts,
+                    { field::ERROR } = %letter.error,
+                    "dead"
+                );
+            }
+            if let Some(hook) = hook {
+                hook(letter);
+            }
+        }
+    }
+}
