@@ -34,8 +34,8 @@ impl Default for Signal {
     }
 }
 
-/// Somebody who hears the bell.
-#[derive(Debug)]
+/// Somebody who hears the bell. A clone has heard what the original has heard.
+#[derive(Clone, Debug)]
 pub struct Listener(watch::Receiver<u64>);
 
 impl Listener {

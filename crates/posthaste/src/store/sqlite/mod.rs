@@ -267,7 +267,8 @@ impl Store for SqliteStore {
                 if waiting.partial.remove(&lane.name) {
                     return;
                 }
-                waiting.listeners.remove(&lane.name)
+                // A copy: a wait that is dropped half-way leaves what was not heard yet to the next one.
+                waiting.listeners.get(&lane.name).cloned()
             };
             let mut listener = kept.unwrap_or_else(|| self.signal.listen());
             listener.heard(at_most).await;
