@@ -67,6 +67,7 @@ pub const STORE_LAWS: &[StoreLaw] = laws![
     parking::a_slow_event_is_handed_out_again_after_a_crash,
     parking::a_parked_event_above_the_place_is_not_handed_out_from_the_log_again,
     parking::a_key_given_back_below_its_parked_event_is_still_held_above_it,
+    parking::what_is_behind_two_retries_waits_for_both,
     parking::a_slow_event_may_be_answered_in_the_same_settle,
     dying::a_dead_event_is_never_claimed_but_found_and_its_key_goes_on,
     dying::a_dead_event_that_blocks_holds_its_key_until_it_is_redriven,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste_core::ErrorKind;
-use posthaste_core::admin::{Actor, Command, EventState, LaneState, Seek};
+use posthaste_core::admin::{Actor, Command, EventState, Filter, LaneState, Seek};
 use posthaste_core::store::{Outcome, Owner, Standing, Then};
 
 use crate::drive::{StoreBench, dead, ids, in_lane, lane, settled};
@@ -87,6 +87,12 @@ pub async fn pause_reaches_a_running_lease_and_keeps_others_out_until_resume(ben
     ensure!(bench.can_drive(&lane("other")).await?, "a lane that is not paused is not free");
     bench.apply(&in_lane(&main.name), Command::Resume).await?;
     ensure_eq!(bench.drive(&main).await?.drain().await?, ["b"], "what is claimed after resume");
+    bench.apply(&Filter::default(), Command::Pause).await?;
+    bench.pass(main.lease * 10);
+    ensure!(
+        !bench.can_drive(&main).await?,
+        "a paused lane was taken when the lease of a crashed relay had ended"
+    );
     Ok(())
 }
 
@@ -220,7 +226,7 @@ pub async fn a_command_on_a_missing_lane_says_so(bench: StoreBench) -> LawResult
 /// Erases one of two: its payload is gone from records and claims, its attributes and the other event stay.
 pub async fn erased_payloads_are_gone_and_the_rest_stays(bench: StoreBench) -> LawResult {
     bench.publish_keyed(&[("secret", "k"), ("public", "k")]).await?;
-    let mut filter = posthaste_core::admin::Filter::default();
+    let mut filter = Filter::default();
     filter.ids = vec!["secret".to_owned()];
     ensure_eq!(bench.apply(&filter, Command::Erase { dry_run: false }).await?.changed, 1, "erased");
     let found = bench.find(&filter).await?;

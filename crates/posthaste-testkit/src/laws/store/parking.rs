@@ -154,6 +154,8 @@ pub async fn a_scheduled_event_holds_nobody_and_is_claimed_when_due(bench: Store
     ensure_eq!(view.state, EventState::Scheduled, "its state");
     ensure_eq!(view.available_at, Some(bench.rig.now().after(SECOND * 60)), "when it is due");
     ensure_eq!(bench.stats(&main.name).await?.unread, 0, "unread");
+    bench.publish_keyed(&[("k3", "k")]).await?;
+    ensure_eq!(driver.drain().await?, ["k3"], "what goes on when it is parked");
     bench.pass(SECOND * 59);
     driver.renew().await?;
     ensure!(driver.drain().await?.is_empty(), "claimed before its time");
@@ -316,5 +318,27 @@ pub async fn a_slow_event_may_be_answered_in_the_same_settle(bench: StoreBench) 
     ensure!(driver.drain().await?.is_empty(), "an event was handed out before it was due");
     bench.pass(SECOND);
     ensure_eq!(driver.drain().await?, ["b", "b2"], "what is due");
+    Ok(())
+}
+
+/// A scheduled event fails while the head of its key is parked, so two of the key are retried: each when it is due, and what
+/// is behind both waits for both.
+pub async fn what_is_behind_two_retries_waits_for_both(bench: StoreBench) -> LawResult {
+    let mut later = keyed("k2", "k");
+    later.available = Some(Moment::In(SECOND));
+    bench.publish_all(vec![keyed("k1", "k"), later]).await?;
+    let main = lane("main");
+    let driver = bench.drive(&main).await?;
+    driver.settle_as(&driver.claim_all().await?, retry(SECOND * 5)).await?;
+    bench.pass(SECOND);
+    let claimed = driver.claim_all().await?;
+    ensure_eq!(ids(&claimed), ["k2"], "what is due after a second");
+    driver.settle_as(&claimed, retry(SECOND * 7)).await?;
+    bench.publish_keyed(&[("k3", "k")]).await?;
+    ensure!(driver.drain().await?.is_empty(), "an event overtook its key");
+    bench.pass(SECOND * 4);
+    ensure_eq!(driver.drain().await?, ["k1"], "what is due after five seconds");
+    bench.pass(SECOND * 3);
+    ensure_eq!(driver.drain().await?, ["k2", "k3"], "what is due after eight seconds");
     Ok(())
 }
