@@ -1,11 +1,11 @@
 //! The laws that every Posthaste backend obeys, and what is needed to hold one to them.
 //!
-//! A [law](laws) is a plain async function whose name is the promise. There are lists of them: [`laws::STORE_LAWS`] for a
+//! A [law](mod@laws) is a plain async function whose name is the promise. There are lists of them: [`laws::STORE_LAWS`] for a
 //! store, [`laws::TX_LAWS`] for publishing in a driver's transaction, [`laws::LINE_LAWS`] for the whole line with a relay,
 //! and [`laws::BROKER_LAWS`]. A backend is held to a list by writing a [`rig`] for it and running every law on a fresh one;
 //! `tests/conformance.rs` of the crate `posthaste` does so for the backends of the project.
 //!
-//! [`model`] drives two stores with the same random steps and compares them. Beside them: a [scriptable target](target), a [history checker](history), a [proxy](proxy) that breaks connections, and
+//! [`model`] drives two stores with the same random steps and compares them. Beside them: a [scriptable target](target), a [history checker](history), a [proxy] that breaks connections, and
 //! [waiting for facts](wait) instead of for time.
 
 mod child;

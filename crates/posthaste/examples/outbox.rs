@@ -2,6 +2,8 @@
 //!
 //! Run it: `cargo run -p posthaste --example outbox --features sqlite,rusqlite`
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
 use std::sync::Arc;
 
 use posthaste::outbox::Outbox;

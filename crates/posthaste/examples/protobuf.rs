@@ -2,6 +2,8 @@
 //!
 //! Run it: `cargo run -p posthaste --example protobuf`
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
 use posthaste::codec::Codec;
 use posthaste::publish::Publish;
 use posthaste::{Error, Event, Result};

@@ -2,6 +2,8 @@
 //!
 //! Run it: `cargo run -p posthaste --example transaction --features sqlite,sqlx-sqlite`
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
 use posthaste::Event;
 use posthaste::outbox::Outbox;
 use posthaste::publish::Publish;
