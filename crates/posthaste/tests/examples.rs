@@ -5,8 +5,10 @@ use std::process::Command;
 
 /// Where cargo puts examples: beside the folder that this test runs in.
 fn built(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    test.parent().and_then(Path::parent).unwrap().join("examples").join(name)
+    let test = std::env::current_exe().expect("a test knows where it is");
+    let profile =
+        test.parent().and_then(Path::parent).expect("cargo runs tests two folders below the profile's");
+    profile.join("examples").join(name)
 }
 
 #[test]

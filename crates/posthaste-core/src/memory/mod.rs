@@ -1,6 +1,6 @@
 //! The memory backend: the executable model of the seams.
 //!
-//! It is written to be obviously right, not to be fast: one lock around [`state`], sorted maps, and every derived fact
+//! It is written to be obviously right, not to be fast: one lock around `state`, sorted maps, and every derived fact
 //! derived again each time. The laws run on it like on any other store, and a property test drives it beside a real store
 //! and compares what can be observed.
 //!
