@@ -30,7 +30,9 @@ impl Drive<'_> {
     /// What fits: enough to fill the width past busy keys, within the bytes, and not while nothing is sent anyway.
     pub(super) fn room(&self) -> Room {
         let (held, bytes) = (self.window.held(), self.window.held_bytes());
-        let hungry = self.window.ready() < self.width && bytes < self.lane.window_bytes;
+        // However few bytes there are: one event always fits.
+        let fits = held == 0 || bytes < self.lane.window_bytes;
+        let hungry = self.window.ready() < self.width && fits;
         let free = (self.width * READ_AHEAD).saturating_sub(held).min(self.width.max(1));
         let events = if hungry && self.down_until.is_none() && self.may_answer_more() { free } else { 0 };
         Room { events: events as u32, bytes: self.lane.window_bytes.saturating_sub(bytes) }

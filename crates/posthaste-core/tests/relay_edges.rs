@@ -1,0 +1,104 @@
+//! The relay at the edges of its settings, and beside stores and targets that misbehave.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::stream;
+use posthaste_core::envelope::Envelope;
+use posthaste_core::lane::{LaneSpec, Order};
+use posthaste_core::memory::Memory;
+use posthaste_core::publisher::Publisher;
+use posthaste_core::relay::{Lane, Relay};
+use posthaste_core::retry::Backoff;
+use posthaste_core::store::{Claimed, Lease, Owner, Parcel, Room, Settled, Standing, Store, Then};
+use posthaste_core::target::{Answer, Capabilities, Target};
+use posthaste_core::{BoxFuture, BoxStream, Result};
+use tokio::time::timeout;
+
+/// Virtual time after which nothing that should happen will happen any more.
+const LONG: Duration = Duration::from_secs(120);
+
+/// A target whose every burst is answered by a function.
+struct Answering<F> {
+    capabilities: Capabilities,
+    answer: F,
+}
+
+impl<F> Target for Answering<F>
+where
+    F: Fn(Vec<Parcel>) -> BoxStream<'static, Answer> + Send + Sync,
+{
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn deliver(&self, burst: Vec<Parcel>) -> BoxStream<'_, Answer> {
+        (self.answer)(burst)
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+fn answering(answer: impl Fn(Vec<Parcel>) -> BoxStream<'static, Answer> + Send + Sync + 'static) -> Arc<dyn Target> {
+    Arc::new(Answering { capabilities: Capabilities::sink(), answer })
+}
+
+/// Says yes to everything.
+fn yes(burst: Vec<Parcel>) -> BoxStream<'static, Answer> {
+    Box::pin(stream::iter((0..burst.len()).map(Answer::delivered)))
+}
+
+fn lane(target: Arc<dyn Target>) -> Lane {
+    Lane::named("main").unwrap().to(target)
+}
+
+async fn store_with(ids: &[&str]) -> Memory {
+    let store = Memory::new();
+    let events = ids.iter().map(|id| {
+        let mut event = Envelope::new("edge", *id);
+        event.id = (*id).to_owned();
+        event.key = Some("k".to_owned());
+        event
+    });
+    store.publish(events.collect()).await.unwrap();
+    store
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_window_of_no_bytes_still_takes_one_event_at_a_time() {
+    let store = store_with(&["a", "b"]).await;
+    let relay = Relay::new(Arc::new(store)).lane(lane(answering(yes)).window_bytes(0));
+    let report = timeout(LONG, relay.once()).await.expect("one event always fits").unwrap();
+    assert_eq!(report.delivered, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_timed_out_is_dropped_before_its_window_is_used_again() {
+    let out = Arc::new(AtomicU32::new(0));
+    let most = Arc::new(AtomicU32::new(0));
+    let (counting, seen) = (Arc::clone(&out), Arc::clone(&most));
+    let mute = answering(move |_| {
+        seen.fetch_max(counting.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        let gone = Falling(Arc::clone(&counting));
+        Box::pin(stream::once(async move {
+            let _gone = gone;
+            std::future::pending().await
+        }))
+    });
+    let store = store_with(&["a", "b", "c"]).await;
+    let lane = lane(mute).order(Order::None).window(1).retry(Backoff::axcom().attempts(1));
+    let report = timeout(LONG, Relay::new(Arc::new(store)).lane(lane).once()).await.unwrap().unwrap();
+    assert_eq!((report.dead, most.load(Ordering::SeqCst)), (3, 1));
+}
+
+/// Counts down when it is dropped.
+struct Falling(Arc<AtomicU32>);
+
+impl Drop for Falling {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
