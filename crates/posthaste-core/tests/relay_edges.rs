@@ -12,7 +12,7 @@ use posthaste_core::publisher::Publisher;
 use posthaste_core::relay::{Lane, Relay};
 use posthaste_core::retry::Backoff;
 use posthaste_core::store::{Claimed, Lease, Owner, Parcel, Room, Settled, Standing, Store, Then};
-use posthaste_core::target::{Answer, Capabilities, Target};
+use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, Target};
 use posthaste_core::{BoxFuture, BoxStream, Result};
 use tokio::time::timeout;
 
@@ -100,5 +100,76 @@ struct Falling(Arc<AtomicU32>);
 impl Drop for Falling {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Rejected, but not yet recorded as dead when the relay crashes: it is sent again then, and may pass. Its follower must not
+/// have passed before it.
+#[tokio::test(start_paused = true)]
+async fn nobody_overtakes_a_dead_event_before_its_death_is_recorded() {
+    let store = Arc::new(Hanging::on(store_with(&["a", "b"]).await));
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&sent);
+    let target = answering(move |burst| {
+        let mut sent = seen.lock().unwrap();
+        sent.extend(burst.iter().map(|parcel| parcel.envelope.id.clone()));
+        let error = DeliverError::new(DeliverKind::Rejected, "no", "no");
+        let first = sent.len() == 1;
+        let answer = move |index| if first { Answer::failed(index, error.clone()) } else { Answer::delivered(index) };
+        Box::pin(stream::iter((0..burst.len()).map(answer)))
+    });
+    store.settle_hangs.store(true, Ordering::SeqCst);
+    let relay = Relay::new(store.clone()).lane(lane(target));
+    assert!(timeout(Duration::from_secs(1), relay.once()).await.is_err(), "its settle hangs, and it crashes");
+    store.settle_hangs.store(false, Ordering::SeqCst);
+    timeout(LONG, relay.once()).await.unwrap().unwrap();
+    assert_eq!(*sent.lock().unwrap(), ["a", "a", "b"]);
+}
+
+/// A memory store whose verbs can hang.
+struct Hanging {
+    inner: Memory,
+    acquire_hangs: AtomicBool,
+    claim_hangs: AtomicBool,
+    settle_hangs: AtomicBool,
+}
+
+impl Hanging {
+    fn on(inner: Memory) -> Self {
+        let no = || AtomicBool::new(false);
+        Self { inner, acquire_hangs: no(), claim_hangs: no(), settle_hangs: no() }
+    }
+}
+
+async fn unless(hangs: &AtomicBool) {
+    if hangs.load(Ordering::SeqCst) {
+        std::future::pending().await
+    }
+}
+
+impl Store for Hanging {
+    fn acquire<'a>(&'a self, lane: &'a LaneSpec, owner: &'a Owner) -> BoxFuture<'a, Result<Option<Lease>>> {
+        Box::pin(async move {
+            unless(&self.acquire_hangs).await;
+            self.inner.acquire(lane, owner).await
+        })
+    }
+
+    fn claim<'a>(&'a self, lease: &'a Lease, room: Room) -> BoxFuture<'a, Result<Vec<Claimed>>> {
+        Box::pin(async move {
+            unless(&self.claim_hangs).await;
+            self.inner.claim(lease, room).await
+        })
+    }
+
+    fn settle<'a>(&'a self, lease: &'a Lease, outcomes: Vec<Settled>, then: Then) -> BoxFuture<'a, Result<Standing>> {
+        Box::pin(async move {
+            unless(&self.settle_hangs).await;
+            self.inner.settle(lease, outcomes, then).await
+        })
+    }
+
+    fn wait<'a>(&'a self, lane: &'a LaneSpec, at_most: Duration) -> BoxFuture<'a, ()> {
+        self.inner.wait(lane, at_most)
     }
 }

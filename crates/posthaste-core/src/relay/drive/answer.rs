@@ -53,11 +53,15 @@ impl Drive<'_> {
     /// The event leaves the window for the parked events; if it holds its key there, its followers go behind it.
     pub(super) fn park(&mut self, claimed: Claimed, outcome: Outcome, error: DeliverError) {
         let dead = matches!(outcome, Outcome::Dead { .. });
-        let holds = !dead || self.lane.spec.on_dead == OnDead::Block;
-        if holds {
+        if !dead || self.lane.spec.on_dead == OnDead::Block {
             self.hold_key(&claimed);
+            self.window.leave(&claimed);
+        } else {
+            // Its followers go on when its death is recorded. Not before: after a crash it would be sent again, and might
+            // pass then, after them.
+            self.window.leave_key_busy(&claimed);
+            self.dead_keys.extend(self.window.ordering_key(&claimed).map(str::to_owned));
         }
-        self.window.leave(&claimed);
         let letter = Letter {
             lane: self.lane.name().clone(),
             envelope: claimed.parcel.envelope,

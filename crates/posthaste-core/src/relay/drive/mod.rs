@@ -68,6 +68,7 @@ struct Settling {
     parks: bool,
     tally: Tally,
     letters: Vec<(bool, Letter)>,
+    dead_keys: Vec<String>,
 }
 
 pub(super) struct Drive<'a> {
@@ -94,6 +95,8 @@ pub(super) struct Drive<'a> {
     letters: Vec<(bool, Letter)>,
     /// Keys whose head goes to the parked events with the next settle: what a claim on its way brings of them goes behind.
     parked_keys: HashSet<String>,
+    /// Keys whose head is dead and holds nobody: they are free again when the next settle has recorded that.
+    dead_keys: Vec<String>,
     /// Whether the outcomes hold something that claims must see.
     parks: bool,
     unrecorded: bool,
@@ -136,6 +139,7 @@ impl<'a> Drive<'a> {
             settling: None,
             letters: Vec::new(),
             parked_keys: HashSet::new(),
+            dead_keys: Vec::new(),
             parks: false,
             unrecorded: false,
             poll: POLL_FIRST,

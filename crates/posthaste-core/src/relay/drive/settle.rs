@@ -40,6 +40,7 @@ impl Drive<'_> {
             parks: std::mem::take(&mut self.parks),
             tally: Tally::of(&outcomes),
             letters: std::mem::take(&mut self.letters),
+            dead_keys: std::mem::take(&mut self.dead_keys),
         });
         self.unrecorded = false;
         outcomes
@@ -71,6 +72,7 @@ impl Drive<'_> {
         if !self.parks {
             self.parked_keys.clear();
         }
+        settling.dead_keys.iter().for_each(|key| self.window.free(key));
         if tally.delivered + tally.retry + tally.dead > 0 {
             // Something got through: whatever made the relay stumble before is behind it.
             self.width = self.lane.in_flight_max() as usize;
