@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in what its functions share")]
 
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command as Process;
@@ -93,7 +94,7 @@ async fn a_new_file_can_be_read_by_its_owner_only() {
 /// Root may write everything, so a file that may not be written is had by a mount.
 #[tokio::test]
 async fn a_read_only_mount_says_so() {
-    let Some(disk) = Disk::mount("4m") else { return };
+    let Some(disk) = Disk::mount("a_read_only_mount_says_so", "4m") else { return };
     let path = disk.path().join("store.db");
     {
         let store = open(&url(&path)).await.unwrap();
@@ -199,7 +200,8 @@ async fn a_file_that_another_process_keeps_locked_is_unavailable_for_a_while() {
 /// Publishes until the disk is full, from several at once, makes room, and goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_loses_nothing_that_was_acknowledged_and_stores_nothing_half() {
-    let Some(disk) = Disk::mount("2m") else { return };
+    let trial = "a_full_disk_loses_nothing_that_was_acknowledged_and_stores_nothing_half";
+    let Some(disk) = Disk::mount(trial, "2m") else { return };
     let path = disk.path().join("store.db");
     let store = open(&url(&path)).await.unwrap();
     let mut acknowledged = Vec::new();
@@ -240,7 +242,8 @@ async fn ids(store: &Arc<dyn Backend>) -> Vec<String> {
 struct Disk(tempfile::TempDir);
 
 impl Disk {
-    fn mount(size: &str) -> Option<Self> {
+    /// `None`, after saying so by the trial's name, where nothing can be mounted.
+    fn mount(trial: &str, size: &str) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let mut mount = Process::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(folder.path());
@@ -249,7 +252,9 @@ impl Disk {
         }
         let is_ci = std::env::var_os("CI").is_some_and(|ci| ci == "true");
         assert!(!is_ci, "a tmpfs cannot be mounted; with CI=true that is a failure");
-        eprintln!("skipped: a tmpfs cannot be mounted without root");
+        // Not by eprintln!: the harness would keep what a passing test prints to itself.
+        writeln!(std::io::stderr(), "skipped: {trial}: a tmpfs cannot be mounted without root")
+            .expect("stderr is open");
         None
     }
 
