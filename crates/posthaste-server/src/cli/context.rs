@@ -14,6 +14,7 @@ use crate::exit::{Code, Failure};
 
 /// Flags that every verb has.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Options of every verb")]
 pub(super) struct Globals {
     /// Read this configuration file instead of ./posthaste.toml
     #[arg(long, global = true, value_name = "FILE")]
