@@ -14,7 +14,7 @@ use posthaste_core::retry::Backoff;
 use posthaste_core::store::{Claimed, Lease, Owner, Parcel, Room, Settled, Standing, Store, Then};
 use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, Target};
 use posthaste_core::{BoxFuture, BoxStream, Result};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// Virtual time after which nothing that should happen will happen any more.
 const LONG: Duration = Duration::from_secs(120);
@@ -126,6 +126,47 @@ async fn nobody_overtakes_a_dead_event_before_its_death_is_recorded() {
     assert_eq!(*sent.lock().unwrap(), ["a", "a", "b"]);
 }
 
+/// Starts a relay on a store, lets it run for a while, and stops it.
+async fn stopped_after(span: Duration, relay: Relay) -> Duration {
+    let since = Instant::now();
+    let relaying = relay.run(tokio::time::sleep(span));
+    timeout(LONG, relaying).await.expect("a stop ends, whatever the store does").unwrap();
+    since.elapsed() - span
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_ends_beside_a_store_that_never_answers() {
+    for verb in [acquire_hangs as fn(&Hanging) -> &AtomicBool, claim_hangs, settle_hangs] {
+        let store = Hanging::on(store_with(&["a"]).await);
+        verb(&store).store(true, Ordering::SeqCst);
+        let lane = lane(answering(yes)).lease(Duration::from_secs(4));
+        let relay = Relay::new(Arc::new(store)).lane(lane).grace(Duration::from_secs(2));
+        let took = stopped_after(Duration::from_secs(1), relay).await;
+        assert!(took <= Duration::from_secs(6), "{took:?}: a grace period and a lease at most");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_or_an_acquisition_that_never_answers_is_tried_again() {
+    for verb in [acquire_hangs as fn(&Hanging) -> &AtomicBool, claim_hangs] {
+        let store = Arc::new(Hanging::on(store_with(&["a"]).await));
+        verb(&store).store(true, Ordering::SeqCst);
+        let (delivered, arrived) = tokio::sync::oneshot::channel();
+        let delivered = Mutex::new(Some(delivered));
+        let target = answering(move |burst| {
+            delivered.lock().unwrap().take().map(|delivered| delivered.send(()));
+            yes(burst)
+        });
+        let relay = Relay::new(store.clone()).lane(lane(target));
+        let heal = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            verb(&store).store(false, Ordering::SeqCst);
+            arrived.await.unwrap();
+        };
+        timeout(LONG, relay.run(heal)).await.expect("the first call hangs, the next does not").unwrap();
+    }
+}
+
 /// A memory store whose verbs can hang.
 struct Hanging {
     inner: Memory,
@@ -139,6 +180,18 @@ impl Hanging {
         let no = || AtomicBool::new(false);
         Self { inner, acquire_hangs: no(), claim_hangs: no(), settle_hangs: no() }
     }
+}
+
+fn acquire_hangs(store: &Hanging) -> &AtomicBool {
+    &store.acquire_hangs
+}
+
+fn claim_hangs(store: &Hanging) -> &AtomicBool {
+    &store.claim_hangs
+}
+
+fn settle_hangs(store: &Hanging) -> &AtomicBool {
+    &store.settle_hangs
 }
 
 async fn unless(hangs: &AtomicBool) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tracing::{Instrument, debug, info, info_span, warn};
 
 use super::drive::{Drive, End, Until};
@@ -66,7 +66,12 @@ impl Tender<'_> {
 
     async fn turn(&self, stopped: &mut watch::Receiver<bool>) -> Result<Turn> {
         let since = Instant::now();
-        let Some(lease) = self.acquire().await? else { return Ok(Turn::NotOurs) };
+        let acquired = tokio::select! {
+            biased;
+            acquired = self.acquire() => acquired?,
+            () = self.grace_is_over(stopped) => return Ok(Turn::Stopped),
+        };
+        let Some(lease) = acquired else { return Ok(Turn::NotOurs) };
         let span = info_span!(
             span::LANE,
             { field::LANE } = self.lane.name().as_str(),
@@ -94,9 +99,18 @@ impl Tender<'_> {
     }
 
     async fn acquire(&self) -> Result<Option<Lease>> {
-        let lease = self.settings.store.acquire(&self.lane.spec, &self.settings.owner).await;
+        // What is acquired later than that is over already.
+        let limit = self.lane.spec.lease;
+        let acquired = timeout(limit, self.settings.store.acquire(&self.lane.spec, &self.settings.owner)).await;
         crate::crash::point("relay: acquired");
-        lease.map_err(|error| error.during("acquire the lane"))
+        let late = |_| Error::unavailable(format!("no answer within {limit:?}"));
+        acquired.map_err(late).flatten().map_err(|error| error.during("acquire the lane"))
+    }
+
+    async fn grace_is_over(&self, stopped: &mut watch::Receiver<bool>) {
+        // An error means that nobody can stop it any more, and is as good as a stop.
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+        tokio::time::sleep(self.settings.grace).await;
     }
 
     fn held_pause(&self) -> Duration {
@@ -128,5 +142,5 @@ async fn rest(stopped: &mut watch::Receiver<bool>, pause: Duration) -> bool {
     if pause.is_zero() {
         return false;
     }
-    tokio::time::timeout(pause, stopped.wait_for(|stopped| *stopped)).await.is_ok()
+    timeout(pause, stopped.wait_for(|stopped| *stopped)).await.is_ok()
 }

@@ -1,11 +1,11 @@
 //! Reading on.
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{Drive, POLL_FIRST, READ_AHEAD, Until};
-use crate::crash;
 use crate::lane::Order;
 use crate::store::{Claimed, Outcome, Room};
+use crate::{Error, crash};
 
 impl Drive<'_> {
     pub(super) fn start_claim(&mut self) {
@@ -17,8 +17,12 @@ impl Drive<'_> {
             return;
         }
         let (store, lease) = (&self.settings.store, self.lease);
-        let since = Instant::now();
-        self.claim = Some(Box::pin(async move { (since, store.claim(lease, room).await) }));
+        let (since, limit) = (Instant::now(), self.lease.length());
+        self.claim = Some(Box::pin(async move {
+            // Settles would renew the lease for ever beside a claim that never answers.
+            let late = |_| Error::unavailable(format!("no answer to a claim within {limit:?}"));
+            (since, timeout(limit, store.claim(lease, room)).await.map_err(late).flatten())
+        }));
     }
 
     /// A claim must see what was parked before it, or it would hand out a later event of a parked key. Order per key only.
@@ -53,8 +57,9 @@ impl Drive<'_> {
         }
         self.poll = POLL_FIRST;
         for claimed in claimed {
-            let behind = self.window.ordering_key(&claimed).is_some_and(|key| self.parked_keys.contains(key));
-            if behind {
+            let parked = self.window.ordering_key(&claimed).is_some_and(|key| self.parked_keys.contains(key));
+            // On leaving, earlier events of the key may have been released: parked behind, this one would overtake them.
+            if parked && self.leaving.is_none() {
                 self.record(claimed.ticket, Outcome::Behind);
             } else {
                 self.window.take_in(claimed);

@@ -1,6 +1,6 @@
 //! Giving the lease up.
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::{Drive, End, Leaving, Until};
 use crate::Result;
@@ -30,8 +30,13 @@ impl Drive<'_> {
         }
     }
 
-    /// Settles what there is and frees the lane.
+    /// Settles what there is and frees the lane; not longer than the lease lasts, after which that means nothing.
     pub(super) async fn give_up(&mut self) -> Result<End> {
+        let ends_at = self.pace.ends_at();
+        timeout_at(ends_at, self.settle_and_free()).await.unwrap_or(Ok(End::Lost))
+    }
+
+    async fn settle_and_free(&mut self) -> Result<End> {
         if let Some(settle) = self.settle.take() {
             let standing = settle.await?;
             if let Some(end) = self.settled(standing)? {
