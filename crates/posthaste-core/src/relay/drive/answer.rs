@@ -76,9 +76,15 @@ impl Drive<'_> {
     pub(super) fn hold_key(&mut self, claimed: &Claimed) {
         let Some(key) = self.window.ordering_key(claimed) else { return };
         for ticket in self.window.take_waiting(key) {
-            self.record(ticket, Outcome::Behind);
+            self.record(ticket, self.behind());
         }
         self.parked_keys.insert(key.to_owned());
+    }
+
+    /// What becomes of an event whose key is held. On leaving, earlier events of the key may have been released already:
+    /// parked behind the head, it would come out before them.
+    pub(super) fn behind(&self) -> Outcome {
+        if self.leaving.is_some() { Outcome::Released } else { Outcome::Behind }
     }
 
     /// What is unanswered for long is parked as leased, so that the place can move on; its answer settles it later.

@@ -4,7 +4,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{Drive, POLL_FIRST, READ_AHEAD, Until};
 use crate::lane::Order;
-use crate::store::{Claimed, Outcome, Room};
+use crate::store::{Claimed, Room};
 use crate::{Error, crash};
 
 impl Drive<'_> {
@@ -58,9 +58,8 @@ impl Drive<'_> {
         self.poll = POLL_FIRST;
         for claimed in claimed {
             let parked = self.window.ordering_key(&claimed).is_some_and(|key| self.parked_keys.contains(key));
-            // On leaving, earlier events of the key may have been released: parked behind, this one would overtake them.
-            if parked && self.leaving.is_none() {
-                self.record(claimed.ticket, Outcome::Behind);
+            if parked {
+                self.record(claimed.ticket, self.behind());
             } else {
                 self.window.take_in(claimed);
             }
