@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::stream;
+use posthaste_core::admin::{Admin, LaneState};
 use posthaste_core::envelope::Envelope;
 use posthaste_core::lane::{LaneSpec, Order};
 use posthaste_core::memory::Memory;
@@ -42,7 +43,9 @@ where
     }
 }
 
-fn answering(answer: impl Fn(Vec<Parcel>) -> BoxStream<'static, Answer> + Send + Sync + 'static) -> Arc<dyn Target> {
+fn answering(
+    answer: impl Fn(Vec<Parcel>) -> BoxStream<'static, Answer> + Send + Sync + 'static,
+) -> Arc<dyn Target> {
     Arc::new(Answering { capabilities: Capabilities::sink(), answer })
 }
 
@@ -115,7 +118,8 @@ async fn nobody_overtakes_a_dead_event_before_its_death_is_recorded() {
         sent.extend(burst.iter().map(|parcel| parcel.envelope.id.clone()));
         let error = DeliverError::new(DeliverKind::Rejected, "no", "no");
         let first = sent.len() == 1;
-        let answer = move |index| if first { Answer::failed(index, error.clone()) } else { Answer::delivered(index) };
+        let answer =
+            move |index| if first { Answer::failed(index, error.clone()) } else { Answer::delivered(index) };
         Box::pin(stream::iter((0..burst.len()).map(answer)))
     });
     store.settle_hangs.store(true, Ordering::SeqCst);
@@ -167,6 +171,21 @@ async fn a_claim_or_an_acquisition_that_never_answers_is_tried_again() {
     }
 }
 
+/// The relay that found the target away is gone when it comes back: the next one must say so.
+#[tokio::test(start_paused = true)]
+async fn the_next_owner_says_that_the_target_is_back() {
+    let store = store_with(&["a"]).await;
+    let away = answering(|burst| {
+        let error = DeliverError::new(DeliverKind::Unavailable, "away", "away");
+        Box::pin(stream::iter((0..burst.len()).map(move |index| Answer::failed(index, error.clone()))))
+    });
+    Relay::new(Arc::new(store.clone())).lane(lane(away)).once().await.unwrap();
+    assert_eq!(store.lanes().await.unwrap()[0].state, LaneState::Unavailable);
+    Relay::new(Arc::new(store.clone())).lane(lane(answering(yes))).once().await.unwrap();
+    let lane = &store.lanes().await.unwrap()[0];
+    assert_eq!((lane.state, lane.delivered), (LaneState::Active, 1));
+}
+
 /// A memory store whose verbs can hang.
 struct Hanging {
     inner: Memory,
@@ -215,7 +234,12 @@ impl Store for Hanging {
         })
     }
 
-    fn settle<'a>(&'a self, lease: &'a Lease, outcomes: Vec<Settled>, then: Then) -> BoxFuture<'a, Result<Standing>> {
+    fn settle<'a>(
+        &'a self,
+        lease: &'a Lease,
+        outcomes: Vec<Settled>,
+        then: Then,
+    ) -> BoxFuture<'a, Result<Standing>> {
         Box::pin(async move {
             unless(&self.settle_hangs).await;
             self.inner.settle(lease, outcomes, then).await

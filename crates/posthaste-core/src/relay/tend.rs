@@ -101,7 +101,8 @@ impl Tender<'_> {
     async fn acquire(&self) -> Result<Option<Lease>> {
         // What is acquired later than that is over already.
         let limit = self.lane.spec.lease;
-        let acquired = timeout(limit, self.settings.store.acquire(&self.lane.spec, &self.settings.owner)).await;
+        let acquired =
+            timeout(limit, self.settings.store.acquire(&self.lane.spec, &self.settings.owner)).await;
         crate::crash::point("relay: acquired");
         let late = |_| Error::unavailable(format!("no answer within {limit:?}"));
         acquired.map_err(late).flatten().map_err(|error| error.during("acquire the lane"))

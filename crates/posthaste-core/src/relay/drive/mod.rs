@@ -107,8 +107,9 @@ pub(super) struct Drive<'a> {
     outage: Outage,
     /// The target is away; it is asked again at this time.
     down_until: Option<Instant>,
-    /// The lane's row says that the target is away.
-    reported_down: bool,
+    /// Whether the lane's row says that the target is away; unknown until this lease has said something, because the
+    /// owner before may have left it so.
+    reported_down: Option<bool>,
     report_next: Option<Option<String>>,
     next_slow_check: Instant,
     leaving: Option<Leaving>,
@@ -146,7 +147,7 @@ impl<'a> Drive<'a> {
             dry: false,
             outage: Outage::default(),
             down_until: None,
-            reported_down: false,
+            reported_down: None,
             report_next: None,
             next_slow_check: since,
             leaving: None,
