@@ -14,7 +14,7 @@ use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
 use posthaste::prefix::TablePrefix;
 use posthaste::schema::Backend;
-use posthaste::store::{Owner, Room, StoreOptions, open, open_with};
+use posthaste::store::{Outcome, Owner, Room, Settled, Standing, StoreOptions, Then, open, open_with};
 use posthaste::{Error, ErrorKind};
 use rusqlite::Connection;
 
@@ -174,6 +174,25 @@ async fn two_prefixes_live_in_one_file_and_a_hostile_one_is_refused() {
     for hostile in ["x'; DROP TABLE shop_events; --", "a\"b", &"a".repeat(200)] {
         assert!(hostile.parse::<TablePrefix>().is_err(), "{hostile}");
     }
+}
+
+/// Whoever inserts rows by SQL may name a column that is ours.
+#[tokio::test]
+async fn the_last_number_that_there_is_can_be_read_and_settled() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let store = open(&url(&path)).await.unwrap();
+    let insert =
+        "INSERT INTO posthaste_events (seq, event_id, event_type, payload) VALUES (?1, 'last', 'x', '')";
+    Connection::open(&path).unwrap().execute(insert, [i64::MAX]).unwrap();
+    let spec = LaneSpec::new("main".parse().unwrap());
+    let lease = store.acquire(&spec, &Owner::new("test")).await.unwrap().unwrap();
+    let claimed = store.claim(&lease, Room { events: 9, bytes: 9_999 }).await.unwrap();
+    let settled =
+        claimed.into_iter().map(|claimed| Settled::new(claimed.ticket, Outcome::Delivered)).collect();
+    assert_eq!(store.settle(&lease, settled, Then::GiveUp).await.unwrap(), Standing::Held);
+    let lanes = store.lanes().await.unwrap();
+    assert_eq!((lanes[0].delivered, lanes[0].unread), (1, 0));
 }
 
 #[tokio::test]
