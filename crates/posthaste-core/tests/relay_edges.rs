@@ -55,7 +55,7 @@ fn yes(burst: Vec<Parcel>) -> BoxStream<'static, Answer> {
 }
 
 fn lane(target: Arc<dyn Target>) -> Lane {
-    Lane::named("main").unwrap().to(target)
+    Lane::named("main").expect("a good name").to(target)
 }
 
 async fn store_with(ids: &[&str]) -> Memory {
@@ -66,7 +66,7 @@ async fn store_with(ids: &[&str]) -> Memory {
         event.key = Some("k".to_owned());
         event
     });
-    store.publish(events.collect()).await.unwrap();
+    store.publish(events.collect()).await.expect("nothing is wrong with them");
     store
 }
 
@@ -134,7 +134,7 @@ async fn nobody_overtakes_a_dead_event_before_its_death_is_recorded() {
 async fn stopped_after(span: Duration, relay: Relay) -> Duration {
     let since = Instant::now();
     let relaying = relay.run(tokio::time::sleep(span));
-    timeout(LONG, relaying).await.expect("a stop ends, whatever the store does").unwrap();
+    timeout(LONG, relaying).await.expect("a stop ends, whatever the store does").expect("and is no error");
     since.elapsed() - span
 }
 
@@ -184,6 +184,31 @@ async fn the_next_owner_says_that_the_target_is_back() {
     Relay::new(Arc::new(store.clone())).lane(lane(answering(yes))).once().await.unwrap();
     let lane = &store.lanes().await.unwrap()[0];
     assert_eq!((lane.state, lane.delivered), (LaneState::Active, 1));
+}
+
+/// With paused time a relay that spins never lets the clock go on: the test would not end.
+#[tokio::test(start_paused = true)]
+async fn settings_at_their_ends_neither_spin_nor_overflow() {
+    let late = || {
+        answering(|burst| {
+            Box::pin(stream::once(async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                assert_eq!(burst.len(), 1);
+                Answer::delivered(0)
+            }))
+        })
+    };
+    let mut capabilities = Capabilities::sink();
+    capabilities.burst_max = 0;
+    let no_burst: Arc<dyn Target> = Arc::new(Answering { capabilities, answer: yes });
+    let least = lane(late()).slow_after(Duration::ZERO).window(1).lease(Duration::ZERO);
+    let most = lane(late()).slow_after(Duration::MAX).lease(Duration::MAX).timeout(Duration::MAX);
+    for lane in [least, most, lane(no_burst)] {
+        let store = store_with(&["a"]).await;
+        let relay = Relay::new(Arc::new(store.clone())).lane(lane).grace(Duration::MAX).poll_max(Duration::MAX);
+        stopped_after(Duration::from_millis(500), relay).await;
+        assert_eq!(store.lanes().await.unwrap()[0].delivered, 1);
+    }
 }
 
 /// A memory store whose verbs can hang.

@@ -1,5 +1,7 @@
 //! Taking in what the target says.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -11,6 +13,9 @@ use crate::relay::verdict::{Letter, Verdict, verdict};
 use crate::store::{Claimed, Outcome, Settled, Ticket};
 use crate::target::DeliverError;
 use crate::telemetry::field;
+
+/// Time between two looks for what is unanswered for long, at least.
+const SLOW_CHECK_MIN: Duration = Duration::from_millis(10);
 
 impl Drive<'_> {
     pub(super) fn answered(&mut self, answers: Answers) {
@@ -94,7 +99,7 @@ impl Drive<'_> {
             return;
         }
         // Looking at every burst is not free, so it is done a few times in the span, not at every step.
-        self.next_slow_check = now + self.lane.slow_after / 4;
+        self.next_slow_check = now + (self.lane.slow_after / 4).max(SLOW_CHECK_MIN);
         let mut slow = Vec::new();
         for burst in self.bursts.iter_mut() {
             slow.extend(burst.newly_slow(self.lane.slow_after).into_iter().flatten().cloned());
