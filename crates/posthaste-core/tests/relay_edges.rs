@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::stream;
+use futures_util::{FutureExt, stream};
 use posthaste_core::admin::{Admin, LaneState};
 use posthaste_core::envelope::Envelope;
 use posthaste_core::lane::{LaneSpec, Order};
@@ -58,15 +58,16 @@ fn lane(target: Arc<dyn Target>) -> Lane {
     Lane::named("main").expect("a good name").to(target)
 }
 
+fn keyed(id: &str) -> Envelope {
+    let mut event = Envelope::new("edge", id);
+    event.id = id.to_owned();
+    event.key = Some("k".to_owned());
+    event
+}
+
 async fn store_with(ids: &[&str]) -> Memory {
     let store = Memory::new();
-    let events = ids.iter().map(|id| {
-        let mut event = Envelope::new("edge", *id);
-        event.id = (*id).to_owned();
-        event.key = Some("k".to_owned());
-        event
-    });
-    store.publish(events.collect()).await.expect("nothing is wrong with them");
+    store.publish(ids.iter().map(|id| keyed(id)).collect()).await.expect("nothing is wrong with them");
     store
 }
 
@@ -211,18 +212,63 @@ async fn settings_at_their_ends_neither_spin_nor_overflow() {
     }
 }
 
+/// A claim finds an event behind its key's parked head, and is answered only after that head was settled.
+#[tokio::test(start_paused = true)]
+async fn one_pass_does_not_end_before_what_a_late_claim_put_behind() {
+    let memory = store_with(&["a"]).await;
+    let sent = Arc::new(AtomicU32::new(0));
+    let (publisher, seen) = (memory.clone(), Arc::clone(&sent));
+    let target = answering(move |burst| match seen.fetch_add(1, Ordering::SeqCst) {
+        0 => {
+            let error = DeliverError::new(DeliverKind::Failed, "no", "no");
+            Box::pin(stream::iter([Answer::failed(0, error)]))
+        }
+        1 => {
+            let follower = publisher.publish(vec![keyed("b")]).now_or_never();
+            follower.expect("memory is never waited for").unwrap();
+            yes(burst)
+        }
+        _ => yes(burst),
+    });
+    let lane = lane(target).retry(Backoff::fixed(Duration::ZERO));
+    let store = Arc::new(Hanging::on(memory));
+    store.claim_is_late.store(true, Ordering::SeqCst);
+    let report = timeout(LONG, Relay::new(store).lane(lane).once()).await.unwrap().unwrap();
+    assert_eq!((report.retried, report.delivered), (1, 2));
+}
+
+/// Without order nothing is parked behind, so no claim can miss it.
+#[tokio::test(start_paused = true)]
+async fn without_order_a_failure_is_recorded_beside_a_claim() {
+    let store = Arc::new(Hanging::on(store_with(&["a"]).await));
+    let hangs = Arc::clone(&store);
+    let target = answering(move |_| {
+        hangs.claim_hangs.store(true, Ordering::SeqCst);
+        let error = DeliverError::new(DeliverKind::Failed, "no", "no");
+        Box::pin(stream::iter([Answer::failed(0, error)]))
+    });
+    let (told, recorded) = tokio::sync::oneshot::channel();
+    let told = Mutex::new(Some(told));
+    let relay = Relay::new(store).lane(lane(target).order(Order::None)).on_failed(move |_| {
+        told.lock().unwrap().take().map(|told| told.send(()));
+    });
+    let recorded = async { recorded.await.unwrap() };
+    timeout(Duration::from_secs(1), relay.run(recorded)).await.expect("long before the lease ends").unwrap();
+}
+
 /// A memory store whose verbs can hang.
 struct Hanging {
     inner: Memory,
     acquire_hangs: AtomicBool,
     claim_hangs: AtomicBool,
+    claim_is_late: AtomicBool,
     settle_hangs: AtomicBool,
 }
 
 impl Hanging {
     fn on(inner: Memory) -> Self {
         let no = || AtomicBool::new(false);
-        Self { inner, acquire_hangs: no(), claim_hangs: no(), settle_hangs: no() }
+        Self { inner, acquire_hangs: no(), claim_hangs: no(), claim_is_late: no(), settle_hangs: no() }
     }
 }
 
@@ -255,7 +301,11 @@ impl Store for Hanging {
     fn claim<'a>(&'a self, lease: &'a Lease, room: Room) -> BoxFuture<'a, Result<Vec<Claimed>>> {
         Box::pin(async move {
             unless(&self.claim_hangs).await;
-            self.inner.claim(lease, room).await
+            let claimed = self.inner.claim(lease, room).await;
+            if self.claim_is_late.load(Ordering::SeqCst) && matches!(&claimed, Ok(claimed) if claimed.is_empty()) {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            claimed
         })
     }
 

@@ -69,6 +69,7 @@ struct Settling {
     tally: Tally,
     letters: Vec<(bool, Letter)>,
     dead_keys: Vec<String>,
+    unrecorded: bool,
 }
 
 pub(super) struct Drive<'a> {
@@ -208,7 +209,7 @@ impl<'a> Drive<'a> {
     /// When something must be done even if nothing happens.
     fn wake_at(&self) -> Instant {
         let mut at = self.pace.ends_at();
-        if self.settle.is_none() && !(self.parks && self.claim.is_some()) {
+        if self.settle.is_none() && !self.settle_must_wait() {
             at = at.min(self.settle_at());
         }
         if self.ping.is_none()
