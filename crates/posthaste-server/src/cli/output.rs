@@ -67,15 +67,17 @@ pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, empty: &str) -> Resul
     line(&table.trim_fmt())
 }
 
-/// Cuts the longest cells until a line has at most `limit` characters. Ids and times stay whole: they are copied.
+/// Cuts the longest cells until a line has at most `limit` characters. Ids and times stay whole, as they are copied, and
+/// numbers, as a part of one is another one.
 fn fit(head: &[&str], rows: &mut [Vec<String>], limit: usize) {
     let length = |text: &str| text.chars().count();
     let longest = |column: usize| rows.iter().map(|row| length(&row[column])).max().unwrap_or(0);
     let mut widths: Vec<usize> =
         (0..head.len()).map(|column| longest(column).max(length(head[column]))).collect();
+    let is_number = |column: usize| rows.iter().all(|row| row[column].bytes().all(|b| b.is_ascii_digit()));
     let least = |column: usize| match head[column] {
         "ID" => ID_WIDTH,
-        name if name.contains("(UTC)") => usize::MAX,
+        name if name.contains("(UTC)") || is_number(column) => usize::MAX,
         name => length(name).max(CELL_WIDTH_MIN),
     };
     // What stands right of the last cell is trimmed.
@@ -159,6 +161,9 @@ mod tests {
         assert!((0..6).map(width).sum::<usize>() <= WIDTH + 1, "{rows:?}");
         assert_eq!((&rows[1][0], rows[1][1].as_str()), (&whole[0], id), "ids and times stay whole");
         assert!(rows[1][4].ends_with('…'), "{rows:?}");
+        let mut numbers = vec![vec![u64::MAX.to_string(); 6]];
+        fit(&["N"; 6], &mut numbers, WIDTH);
+        assert_eq!(numbers, [vec![u64::MAX.to_string(); 6]], "a part of a number is another number");
     }
 
     #[test]
