@@ -14,6 +14,7 @@ use posthaste_core::relay::{Lane, Relay};
 use posthaste_core::retry::Backoff;
 use posthaste_core::store::{Claimed, Lease, Owner, Parcel, Room, Settled, Standing, Store, Then};
 use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, Target};
+use posthaste_core::time::{ManualClock, Moment, Timestamp};
 use posthaste_core::{BoxFuture, BoxStream, Result};
 use tokio::time::{Instant, timeout};
 
@@ -254,6 +255,33 @@ async fn without_order_a_failure_is_recorded_beside_a_claim() {
     });
     let recorded = async { recorded.await.unwrap() };
     timeout(Duration::from_secs(1), relay.run(recorded)).await.expect("long before the lease ends").unwrap();
+}
+
+/// Owners crash again and again while all that the lane has is not due: whatever comes next is not to blame.
+#[tokio::test(start_paused = true)]
+async fn an_event_that_comes_after_the_crashes_is_not_blamed_for_them() {
+    let clock = ManualClock::at(Timestamp::from_micros(1_800_000_000_000_000));
+    let store = Memory::on(clock.clone());
+    let mut next_year = keyed("later");
+    next_year.available = Some(Moment::In(Duration::from_secs(365 * 86_400)));
+    store.publish(vec![next_year]).await.unwrap();
+    let relay = || {
+        let lane = lane(answering(yes)).window(1).retry(Backoff::axcom().attempts(1));
+        Relay::new(Arc::new(store.clone())).lane(lane)
+    };
+    for _ in 0..9 {
+        let crash = timeout(Duration::from_secs(1), relay().run(std::future::pending()));
+        assert!(crash.await.is_err());
+        clock.advance(Duration::from_secs(60));
+    }
+    let new = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        store.publish(vec![keyed("new")]).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    };
+    relay().run(new).await.unwrap();
+    let lane = &store.lanes().await.unwrap()[0];
+    assert_eq!((lane.dead, lane.delivered), (0, 1));
 }
 
 /// A memory store whose verbs can hang.

@@ -48,6 +48,8 @@ impl Drive<'_> {
         self.unrecorded |= self.lease.take_unrecorded();
         if claimed.is_empty() {
             self.dry = true;
+            // What killed the owners before was there before: whatever comes from now on is innocent.
+            self.deadly = false;
             if self.until == Until::Stopped {
                 let (store, spec, limit) = (&self.settings.store, &self.lane.spec, self.poll);
                 self.poll = (self.poll * 2).min(self.settings.poll_max);
