@@ -15,7 +15,7 @@ use posthaste_core::retry::Backoff;
 use posthaste_core::store::{Claimed, Lease, Owner, Parcel, Room, Settled, Standing, Store, Then};
 use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, Target};
 use posthaste_core::time::{ManualClock, Moment, Timestamp};
-use posthaste_core::{BoxFuture, BoxStream, Result};
+use posthaste_core::{BoxFuture, BoxStream, Error, Result};
 use tokio::time::{Instant, timeout};
 
 /// Virtual time after which nothing that should happen will happen any more.
@@ -284,19 +284,47 @@ async fn an_event_that_comes_after_the_crashes_is_not_blamed_for_them() {
     assert_eq!((lane.dead, lane.delivered), (0, 1));
 }
 
+/// The store fails now and then and works between: every failure is waited out as the first one is.
+#[tokio::test(start_paused = true)]
+async fn pauses_begin_anew_when_the_store_has_worked_meanwhile() {
+    let store = Arc::new(Hanging::on(store_with(&[]).await));
+    let relay = Relay::new(store.clone()).lane(lane(answering(yes)));
+    let outages = async {
+        for round in 1..=12 {
+            store.next_claim_fails.store(true, Ordering::SeqCst);
+            store.inner.publish(vec![keyed(&round.to_string())]).await.unwrap();
+            let delivered = async {
+                while store.inner.lanes().await.unwrap().first().is_none_or(|lane| lane.delivered < round) {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            timeout(Duration::from_secs(1), delivered).await.expect("a short pause");
+        }
+    };
+    relay.run(outages).await.unwrap();
+}
+
 /// A memory store whose verbs can hang.
 struct Hanging {
     inner: Memory,
     acquire_hangs: AtomicBool,
     claim_hangs: AtomicBool,
     claim_is_late: AtomicBool,
+    next_claim_fails: AtomicBool,
     settle_hangs: AtomicBool,
 }
 
 impl Hanging {
     fn on(inner: Memory) -> Self {
         let no = || AtomicBool::new(false);
-        Self { inner, acquire_hangs: no(), claim_hangs: no(), claim_is_late: no(), settle_hangs: no() }
+        Self {
+            inner,
+            acquire_hangs: no(),
+            claim_hangs: no(),
+            claim_is_late: no(),
+            next_claim_fails: no(),
+            settle_hangs: no(),
+        }
     }
 }
 
@@ -329,6 +357,9 @@ impl Store for Hanging {
     fn claim<'a>(&'a self, lease: &'a Lease, room: Room) -> BoxFuture<'a, Result<Vec<Claimed>>> {
         Box::pin(async move {
             unless(&self.claim_hangs).await;
+            if self.next_claim_fails.swap(false, Ordering::SeqCst) {
+                return Err(Error::unavailable("for once"));
+            }
             let claimed = self.inner.claim(lease, room).await;
             if self.claim_is_late.load(Ordering::SeqCst) && matches!(&claimed, Ok(claimed) if claimed.is_empty()) {
                 tokio::time::sleep(Duration::from_secs(1)).await;

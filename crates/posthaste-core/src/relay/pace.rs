@@ -17,12 +17,13 @@ pub(super) struct Pace {
     /// When the last settle ended, and how long it took.
     settled: Instant,
     took: Duration,
+    has_settled: bool,
 }
 
 impl Pace {
     /// The lease was acquired by a call that began at `since`.
     pub(super) fn new(length: Duration, since: Instant) -> Self {
-        Self { length, renewed: since, settled: since, took: Duration::ZERO }
+        Self { length, renewed: since, settled: since, took: Duration::ZERO, has_settled: false }
     }
 
     /// A settle that began at `since` and has just ended renewed the lease.
@@ -30,6 +31,12 @@ impl Pace {
         self.renewed = since;
         self.settled = now;
         self.took = now - since;
+        self.has_settled = true;
+    }
+
+    /// Whether there was a settle at all.
+    pub(super) fn has_settled(&self) -> bool {
+        self.has_settled
     }
 
     /// When the next settle is due: soon if there is something to record, at once if somebody waits for it.

@@ -30,12 +30,9 @@ impl Tender<'_> {
         let mut outage = Outage::default();
         let mut pause = first_pause;
         while !rest(&mut stopped, pause).await {
-            pause = match self.turn(&mut stopped).await {
+            pause = match self.turn(&mut stopped, &mut outage).await {
                 Ok(Turn::Stopped) => return Ok(()),
-                Ok(Turn::Driven) => {
-                    outage.over();
-                    Duration::ZERO
-                }
+                Ok(Turn::Driven) => Duration::ZERO,
                 Ok(Turn::NotOurs) => self.held_pause(),
                 Err(error) if error.retryable() => self.wait_out(&mut outage, &error),
                 Err(error) => {
@@ -64,7 +61,7 @@ impl Tender<'_> {
         }
     }
 
-    async fn turn(&self, stopped: &mut watch::Receiver<bool>) -> Result<Turn> {
+    async fn turn(&self, stopped: &mut watch::Receiver<bool>, outage: &mut Outage) -> Result<Turn> {
         let since = Instant::now();
         let acquired = tokio::select! {
             biased;
@@ -80,7 +77,13 @@ impl Tender<'_> {
         );
         span.in_scope(|| info!("driving"));
         self.meters.state(State::Active);
-        match Drive::new(self, &lease, since, Until::Stopped).run(stopped).instrument(span.clone()).await? {
+        let mut drive = Drive::new(self, &lease, since, Until::Stopped);
+        let end = drive.run(stopped).instrument(span.clone()).await;
+        if drive.has_settled() {
+            // The store did its work meanwhile: what fails now is a new outage, with a log line and short pauses of its own.
+            outage.over();
+        }
+        match end? {
             End::GivenUp => Ok(Turn::Stopped),
             End::Lost => {
                 self.meters.lost();

@@ -161,6 +161,11 @@ impl<'a> Drive<'a> {
         self.done
     }
 
+    /// Whether the store has recorded anything under this lease.
+    pub(super) fn has_settled(&self) -> bool {
+        self.pace.has_settled()
+    }
+
     /// Runs until the lease ends, on purpose or not.
     ///
     /// # Errors
