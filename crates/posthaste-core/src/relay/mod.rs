@@ -277,8 +277,10 @@ impl Crew {
     /// Waits for every lane to end by itself: each has its own grace period.
     async fn finish(mut self) {
         while let Some(ended) = self.tasks.join_next().await {
-            if let Ok(Err(error)) = ended {
-                error!({ field::ERROR } = %error, "a lane ended with an error");
+            match ended {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => error!({ field::ERROR } = %error, "a lane ended with an error"),
+                Err(panic) => error!({ field::ERROR } = %panic, "a panic in a lane's last turn"),
             }
         }
     }

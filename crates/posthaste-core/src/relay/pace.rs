@@ -79,7 +79,10 @@ mod tests {
         assert_eq!(pace.settle_at(true, false), start + Duration::from_secs(3));
         pace.settled(start, start + Duration::from_secs(4));
         let next = pace.settle_at(true, true).max(start + Duration::from_secs(4));
-        assert!(next + Duration::from_secs(4) < pace.ends_at(), "as dear a settle again ends within the lease");
+        assert!(
+            next + Duration::from_secs(4) < pace.ends_at(),
+            "as dear a settle again ends within the lease"
+        );
         assert!(pace.deliver_until() < pace.ends_at());
     }
 }

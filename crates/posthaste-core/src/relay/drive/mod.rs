@@ -57,7 +57,7 @@ pub(super) enum Until {
 
 /// Why the lease is going to be given up.
 enum Leaving {
-    Stop { by: Instant },
+    Stop,
     Paused,
     Retired(String),
 }
@@ -114,6 +114,8 @@ pub(super) struct Drive<'a> {
     report_next: Option<Option<String>>,
     next_slow_check: Instant,
     leaving: Option<Leaving>,
+    /// The relay stops, and what is in flight has time until then.
+    stop_by: Option<Instant>,
     done: Report,
 }
 
@@ -152,6 +154,7 @@ impl<'a> Drive<'a> {
             report_next: None,
             next_slow_check: since,
             leaving: None,
+            stop_by: None,
             done: Report::default(),
         }
     }
@@ -189,10 +192,10 @@ impl<'a> Drive<'a> {
     /// Waits for the first thing that happens and takes it in.
     async fn step(&mut self, stopped: &mut watch::Receiver<bool>) -> Result<Option<End>> {
         let wake_at = self.wake_at();
-        let can_stop = self.until == Until::Stopped && !matches!(self.leaving, Some(Leaving::Stop { .. }));
+        let can_stop = self.until == Until::Stopped && self.stop_by.is_none();
         tokio::select! {
             biased;
-            () = told(stopped), if can_stop => self.leave(Leaving::Stop { by: Instant::now() + self.settings.grace }),
+            () = told(stopped), if can_stop => self.stop(),
             standing = slot(&mut self.settle) => return self.settled(standing?),
             (since, claimed) = slot(&mut self.claim) => self.claimed(since, claimed?),
             Some(answers) = self.bursts.next(), if !self.bursts.is_empty() => self.answered(answers),
@@ -222,8 +225,8 @@ impl<'a> Drive<'a> {
         {
             at = at.min(until);
         }
-        if let Some(Leaving::Stop { by }) = &self.leaving {
-            at = at.min(*by);
+        if let Some(by) = self.stop_by {
+            at = at.min(by);
         }
         if !self.bursts.is_empty() {
             at = at.min(self.next_slow_check);

@@ -1,22 +1,26 @@
 //! The relay at the edges of its settings, and beside stores and targets that misbehave.
 
+mod hanging;
+
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::{FutureExt, stream};
+use futures_util::{FutureExt, StreamExt, stream};
 use posthaste_core::admin::{Admin, LaneState};
 use posthaste_core::envelope::Envelope;
-use posthaste_core::lane::{LaneSpec, Order};
+use posthaste_core::lane::Order;
 use posthaste_core::memory::Memory;
 use posthaste_core::publisher::Publisher;
 use posthaste_core::relay::{Lane, Relay};
 use posthaste_core::retry::Backoff;
-use posthaste_core::store::{Claimed, Lease, Owner, Parcel, Room, Settled, Standing, Store, Then};
+use posthaste_core::store::Parcel;
 use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, Target};
 use posthaste_core::time::{ManualClock, Moment, Timestamp};
-use posthaste_core::{BoxFuture, BoxStream, Error, Result};
+use posthaste_core::{BoxFuture, BoxStream, Result};
 use tokio::time::{Instant, timeout};
+
+use hanging::{Hanging, acquire_hangs, claim_hangs, settle_hangs};
 
 /// Virtual time after which nothing that should happen will happen any more.
 const LONG: Duration = Duration::from_secs(120);
@@ -207,7 +211,8 @@ async fn settings_at_their_ends_neither_spin_nor_overflow() {
     let most = lane(late()).slow_after(Duration::MAX).lease(Duration::MAX).timeout(Duration::MAX);
     for lane in [least, most, lane(no_burst)] {
         let store = store_with(&["a"]).await;
-        let relay = Relay::new(Arc::new(store.clone())).lane(lane).grace(Duration::MAX).poll_max(Duration::MAX);
+        let relay =
+            Relay::new(Arc::new(store.clone())).lane(lane).grace(Duration::MAX).poll_max(Duration::MAX);
         stopped_after(Duration::from_millis(500), relay).await;
         assert_eq!(store.lanes().await.unwrap()[0].delivered, 1);
     }
@@ -304,83 +309,19 @@ async fn pauses_begin_anew_when_the_store_has_worked_meanwhile() {
     relay.run(outages).await.unwrap();
 }
 
-/// A memory store whose verbs can hang.
-struct Hanging {
-    inner: Memory,
-    acquire_hangs: AtomicBool,
-    claim_hangs: AtomicBool,
-    claim_is_late: AtomicBool,
-    next_claim_fails: AtomicBool,
-    settle_hangs: AtomicBool,
-}
-
-impl Hanging {
-    fn on(inner: Memory) -> Self {
-        let no = || AtomicBool::new(false);
-        Self {
-            inner,
-            acquire_hangs: no(),
-            claim_hangs: no(),
-            claim_is_late: no(),
-            next_claim_fails: no(),
-            settle_hangs: no(),
-        }
-    }
-}
-
-fn acquire_hangs(store: &Hanging) -> &AtomicBool {
-    &store.acquire_hangs
-}
-
-fn claim_hangs(store: &Hanging) -> &AtomicBool {
-    &store.claim_hangs
-}
-
-fn settle_hangs(store: &Hanging) -> &AtomicBool {
-    &store.settle_hangs
-}
-
-async fn unless(hangs: &AtomicBool) {
-    if hangs.load(Ordering::SeqCst) {
-        std::future::pending().await
-    }
-}
-
-impl Store for Hanging {
-    fn acquire<'a>(&'a self, lane: &'a LaneSpec, owner: &'a Owner) -> BoxFuture<'a, Result<Option<Lease>>> {
-        Box::pin(async move {
-            unless(&self.acquire_hangs).await;
-            self.inner.acquire(lane, owner).await
-        })
-    }
-
-    fn claim<'a>(&'a self, lease: &'a Lease, room: Room) -> BoxFuture<'a, Result<Vec<Claimed>>> {
-        Box::pin(async move {
-            unless(&self.claim_hangs).await;
-            if self.next_claim_fails.swap(false, Ordering::SeqCst) {
-                return Err(Error::unavailable("for once"));
-            }
-            let claimed = self.inner.claim(lease, room).await;
-            if self.claim_is_late.load(Ordering::SeqCst) && matches!(&claimed, Ok(claimed) if claimed.is_empty()) {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-            }
-            claimed
-        })
-    }
-
-    fn settle<'a>(
-        &'a self,
-        lease: &'a Lease,
-        outcomes: Vec<Settled>,
-        then: Then,
-    ) -> BoxFuture<'a, Result<Standing>> {
-        Box::pin(async move {
-            unless(&self.settle_hangs).await;
-            self.inner.settle(lease, outcomes, then).await
-        })
-    }
-
-    fn wait<'a>(&'a self, lane: &'a LaneSpec, at_most: Duration) -> BoxFuture<'a, ()> {
-        self.inner.wait(lane, at_most)
-    }
+#[tokio::test(start_paused = true)]
+async fn a_stop_does_not_forget_that_the_address_is_gone() {
+    let store = store_with(&["a", "b"]).await;
+    let target = answering(|_| {
+        let gone = DeliverError::new(DeliverKind::Gone, "gone", "gone");
+        let late = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Answer::delivered(1)
+        };
+        Box::pin(stream::iter([Answer::failed(0, gone)]).chain(stream::once(late)))
+    });
+    let relay = Relay::new(Arc::new(store.clone())).lane(lane(target).order(Order::None));
+    stopped_after(Duration::from_millis(500), relay).await;
+    let lane = &store.lanes().await.unwrap()[0];
+    assert_eq!((lane.state, lane.reason.as_deref()), (LaneState::Retired, Some("gone: gone")));
 }
