@@ -3,6 +3,12 @@
 //!
 //! `SEED=17 cargo test -p posthaste-core --test relay_simulation` runs one seed, `SEEDS=5000` the first so many.
 
+#![expect(clippy::unwrap_used, reason = "a simulation that cannot go on says where")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it starts relays as tasks and takes its seed from the environment"
+)]
+
 mod check;
 mod store;
 mod target;
