@@ -69,7 +69,14 @@ fn usage_is_code_two_and_help_is_code_zero() {
     for arguments in
         [&[][..], &["nonsense"], &["event", "show"], &["publish"], &["event", "list", "--limit", "0"]]
     {
-        assert_eq!(folder.run(arguments).code, 2, "{arguments:?}");
+        let answer = folder.run(arguments);
+        assert_eq!(answer.code, 2, "{arguments:?}");
+        let said = if arguments.is_empty() {
+            "Usage: posthaste"
+        } else {
+            "error: failed to read the command line: "
+        };
+        assert!(answer.stderr.contains(said), "{arguments:?}: {}", answer.stderr);
     }
     assert_eq!(folder.run(&["event", "list", "--store", "sqlite:a.db", "--server", "http://b:1"]).code, 2);
     assert!(folder.ok(&["help"]).text().contains("Exit codes"));
