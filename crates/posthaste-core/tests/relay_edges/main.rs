@@ -325,3 +325,25 @@ async fn a_stop_does_not_forget_that_the_address_is_gone() {
     let lane = &store.lanes().await.unwrap()[0];
     assert_eq!((lane.state, lane.reason.as_deref()), (LaneState::Retired, Some("gone: gone")));
 }
+
+/// The lease cannot be renewed: what comes in its last tenth is left to whoever has the next one.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_at_the_end_of_a_lease_that_is_not_renewed() {
+    let store = Arc::new(Hanging::on(store_with(&[]).await));
+    store.settle_hangs.store(true, Ordering::SeqCst);
+    let (sent, arrived) = tokio::sync::oneshot::channel();
+    let sent = Mutex::new(Some(sent));
+    let target = answering(move |burst| {
+        sent.lock().unwrap().take().map(|sent| sent.send(Instant::now()));
+        yes(burst)
+    });
+    let since = Instant::now();
+    let relay = Relay::new(store.clone()).lane(lane(target).lease(Duration::from_secs(10)));
+    let late = async {
+        tokio::time::sleep(Duration::from_millis(9_500)).await;
+        store.inner.publish(vec![keyed("late")]).await.unwrap();
+        assert!(arrived.await.unwrap() - since >= Duration::from_secs(10), "under the next lease");
+        store.settle_hangs.store(false, Ordering::SeqCst);
+    };
+    timeout(LONG, relay.run(late)).await.unwrap().unwrap();
+}

@@ -18,7 +18,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 /// Seeds of one run.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 300;
 /// Real time for one seed: a relay that spins without letting time pass never ends by itself.
 const SEED_MAX: Duration = Duration::from_secs(30);
 

@@ -29,14 +29,18 @@ impl Clock for PausedClock {
 pub(crate) struct BadLine {
     inner: Memory,
     rng: Mutex<fastrand::Rng>,
+    /// Every way there or back takes up to so many milliseconds.
+    lag_max: u64,
     pub(crate) bad: AtomicBool,
     pub(crate) calls: AtomicU64,
 }
 
 impl BadLine {
     pub(crate) fn new(inner: Memory, seed: u64) -> Arc<Self> {
-        let rng = Mutex::new(fastrand::Rng::with_seed(seed));
-        Arc::new(Self { inner, rng, bad: AtomicBool::new(false), calls: AtomicU64::new(0) })
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let lag_max = [0, 0, 30, 250][rng.usize(0..4)];
+        let rng = Mutex::new(rng);
+        Arc::new(Self { inner, rng, lag_max, bad: AtomicBool::new(false), calls: AtomicU64::new(0) })
     }
 
     /// Something that may go wrong on the way there or back.
@@ -45,10 +49,11 @@ impl BadLine {
         if !self.bad.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let (chance, span) = {
+        let (chance, span, lag) = {
             let mut rng = self.rng.lock().unwrap();
-            (rng.u32(0..1_000), rng.u64(1..4_000))
+            (rng.u32(0..1_000), rng.u64(1..4_000), rng.u64(0..=self.lag_max))
         };
+        sleep(Duration::from_millis(lag)).await;
         match chance {
             0..4 => std::future::pending().await,
             4..16 => sleep(Duration::from_millis(span)).await,

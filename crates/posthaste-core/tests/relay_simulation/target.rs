@@ -34,6 +34,8 @@ pub(crate) struct Shore {
     pub(crate) tried: HashMap<String, u32>,
     /// The first thing that the target saw a relay do wrong.
     pub(crate) wrong: Option<String>,
+    /// Of a thousand answers so many more are failures.
+    failing: u32,
     rng: fastrand::Rng,
 }
 
@@ -72,7 +74,9 @@ enum Plan {
 
 impl Shore {
     pub(crate) fn new(seed: u64, may_panic: bool) -> Arc<Mutex<Self>> {
-        Arc::new(Mutex::new(Self { rng: fastrand::Rng::with_seed(seed), may_panic, ..Self::default() }))
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let failing = [0, 0, 300][rng.usize(0..3)];
+        Arc::new(Mutex::new(Self { rng, failing, may_panic, ..Self::default() }))
     }
 
     fn plan(&mut self) -> Plan {
@@ -83,6 +87,9 @@ impl Shore {
             return Plan::Yes(Duration::ZERO);
         }
         let soon = Duration::from_millis(self.rng.u64(0..200));
+        if self.rng.u32(0..1_000) < self.failing {
+            return Plan::No(DeliverKind::Failed, soon);
+        }
         match self.rng.u32(0..1_000) {
             0..400 => Plan::Yes(Duration::ZERO),
             400..700 => Plan::Yes(soon),

@@ -53,6 +53,7 @@ pub(crate) struct World {
     window: u32,
     burst_max: u32,
     window_bytes: u64,
+    keys: u32,
 }
 
 pub(crate) fn in_lane() -> Filter {
@@ -79,6 +80,7 @@ impl World {
             window: rng.u32(1..24),
             burst_max: rng.u32(1..12),
             window_bytes: [0, 300, 1 << 20][rng.usize(0..3)],
+            keys: rng.u32(1..9),
             rng,
         }
     }
@@ -134,7 +136,7 @@ impl World {
         let size = if too_large { PAYLOAD_MAX + 1 } else { self.rng.u64(0..PAYLOAD_MAX) };
         let mut event = Envelope::new("simulated", vec![b'x'; size as usize]);
         event.id = format!("e{}", self.sent.len());
-        event.key = (self.rng.u32(0..5) > 0).then(|| format!("k{}", self.rng.u32(0..4)));
+        event.key = (self.rng.u32(0..5) > 0).then(|| format!("k{}", self.rng.u32(0..self.keys)));
         let scheduled = self.rng.u32(0..20) == 0;
         event.available = scheduled.then(|| Moment::In(Duration::from_millis(self.rng.u64(1..5_000))));
         self.sent.push(Sent { id: event.id.clone(), key: event.key.clone(), scheduled });
