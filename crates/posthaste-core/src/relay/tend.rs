@@ -90,7 +90,7 @@ impl Tender<'_> {
                 warn!(
                     lane = self.lane.name().as_str(),
                     epoch = lease.epoch(),
-                    "lost the lane to another relay"
+                    "the lease is gone: another relay took the lane, or an operator moved it"
                 );
                 Ok(Turn::Driven)
             }
