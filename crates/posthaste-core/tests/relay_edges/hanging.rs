@@ -13,9 +13,12 @@ pub(crate) struct Hanging {
     pub(crate) inner: Memory,
     pub(crate) acquire_hangs: AtomicBool,
     pub(crate) claim_hangs: AtomicBool,
+    /// Its answer takes a second.
     pub(crate) claim_is_late: AtomicBool,
     pub(crate) next_claim_fails: AtomicBool,
     pub(crate) settle_hangs: AtomicBool,
+    /// It takes half a second to get there.
+    pub(crate) settle_is_slow: AtomicBool,
 }
 
 impl Hanging {
@@ -28,6 +31,7 @@ impl Hanging {
             claim_is_late: no(),
             next_claim_fails: no(),
             settle_hangs: no(),
+            settle_is_slow: no(),
         }
     }
 }
@@ -65,9 +69,7 @@ impl Store for Hanging {
                 return Err(Error::unavailable("for once"));
             }
             let claimed = self.inner.claim(lease, room).await;
-            if self.claim_is_late.load(Ordering::SeqCst)
-                && matches!(&claimed, Ok(claimed) if claimed.is_empty())
-            {
+            if self.claim_is_late.load(Ordering::SeqCst) {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
             claimed
@@ -82,6 +84,9 @@ impl Store for Hanging {
     ) -> BoxFuture<'a, Result<Standing>> {
         Box::pin(async move {
             unless(&self.settle_hangs).await;
+            if self.settle_is_slow.load(Ordering::SeqCst) {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
             self.inner.settle(lease, outcomes, then).await
         })
     }

@@ -16,7 +16,7 @@ use posthaste_core::relay::{Lane, Relay};
 use posthaste_core::retry::Backoff;
 use posthaste_core::store::Parcel;
 use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, Target};
-use posthaste_core::time::{ManualClock, Moment, Timestamp};
+use posthaste_core::time::{Clock, ManualClock, Moment, Timestamp};
 use posthaste_core::{BoxFuture, BoxStream, Result};
 use tokio::time::{Instant, timeout};
 
@@ -70,8 +70,17 @@ fn keyed(id: &str) -> Envelope {
     event
 }
 
+/// Tokio's clock as a store's.
+struct PausedClock(Instant);
+
+impl Clock for PausedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(1_800_000_000_000_000).after(self.0.elapsed())
+    }
+}
+
 async fn store_with(ids: &[&str]) -> Memory {
-    let store = Memory::new();
+    let store = Memory::on(PausedClock(Instant::now()));
     store.publish(ids.iter().map(|id| keyed(id)).collect()).await.expect("nothing is wrong with them");
     store
 }
@@ -346,4 +355,55 @@ async fn nothing_is_sent_at_the_end_of_a_lease_that_is_not_renewed() {
         store.settle_hangs.store(false, Ordering::SeqCst);
     };
     timeout(LONG, relay.run(late)).await.unwrap().unwrap();
+}
+
+/// Fails the first delivery after a while and publishes a follower of its key, before that while or after it.
+fn failing_first(
+    publisher: Memory,
+    fails_after: Duration,
+    follower_first: bool,
+    sent: Arc<Mutex<Vec<String>>>,
+) -> Arc<dyn Target> {
+    answering(move |burst| {
+        let mut sent = sent.lock().expect("nobody panics while holding it");
+        sent.extend(burst.iter().map(|parcel| parcel.envelope.id.clone()));
+        if sent.len() > 1 {
+            return yes(burst);
+        }
+        let publisher = publisher.clone();
+        let publish = move || publisher.publish(vec![keyed("b")]).now_or_never();
+        if follower_first {
+            publish();
+        }
+        Box::pin(stream::once(async move {
+            tokio::time::sleep(fails_after).await;
+            if !follower_first {
+                publish();
+            }
+            Answer::failed(0, DeliverError::new(DeliverKind::Failed, "no", "no"))
+        }))
+    })
+}
+
+/// A claim that was answered before a failure was recorded, and heard after it, must not let a follower pass; whether it
+/// began before the settle or would begin beside it.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_crosses_a_parking_settle_lets_nobody_overtake() {
+    for (fails_after, follower_first, settle_is_slow) in [(200, true, false), (2_000, false, true)] {
+        let memory = store_with(&["a"]).await;
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let fails_after = Duration::from_millis(fails_after);
+        let target = failing_first(memory.clone(), fails_after, follower_first, Arc::clone(&sent));
+        let store = Arc::new(Hanging::on(memory));
+        store.claim_is_late.store(true, Ordering::SeqCst);
+        store.settle_is_slow.store(settle_is_slow, Ordering::SeqCst);
+        let lane = lane(target).retry(Backoff::fixed(Duration::from_secs(5)));
+        let all = async {
+            while sent.lock().unwrap().len() < 3 {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        timeout(LONG, Relay::new(store).lane(lane).run(all)).await.expect("three deliveries").unwrap();
+        assert_eq!(*sent.lock().unwrap(), ["a", "a", "b"]);
+    }
 }
