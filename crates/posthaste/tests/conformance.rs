@@ -4,6 +4,7 @@
 //! `CI=true` that is a failure.
 
 mod conformance {
+    pub(crate) mod postgres;
     pub(crate) mod rusqlite;
     pub(crate) mod sqlite;
     pub(crate) mod sqlx_sqlite;
@@ -17,7 +18,12 @@ use posthaste_testkit::memory::{MemoryDriver, MemoryRigs};
 
 fn main() -> ExitCode {
     harness::run(
-        &[Arc::new(MemoryRigs), Arc::new(conformance::sqlite::SqliteRigs)],
+        &[
+            Arc::new(MemoryRigs),
+            Arc::new(conformance::sqlite::SqliteRigs),
+            Arc::new(conformance::postgres::DIRECT),
+            Arc::new(conformance::postgres::POOLED),
+        ],
         &[
             Arc::new(MemoryDriver),
             Arc::new(conformance::rusqlite::RusqliteDriver),
