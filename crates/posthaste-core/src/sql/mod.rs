@@ -7,6 +7,8 @@ mod postgres;
 mod sqlite;
 mod stored_event;
 
-pub use postgres::{POSTGRES_COMPATIBLE_FROM, POSTGRES_SCHEMA, PostgresSql, postgres_ddl, postgres_migrations};
+pub use postgres::{
+    POSTGRES_COMPATIBLE_FROM, POSTGRES_SCHEMA, PostgresSql, postgres_ddl, postgres_migrations,
+};
 pub use sqlite::{SQLITE_COMPATIBLE_FROM, SQLITE_SCHEMA, SqliteSql, sqlite_ddl, sqlite_migrations};
 pub use stored_event::StoredEvent;

@@ -24,7 +24,8 @@ use super::sqlite::away;
 const OWN_SIGNAL: &str = "two opened stores have a signal each, and hear of each other by polling";
 
 /// Postgres itself, and Postgres behind PgBouncer.
-pub(crate) const DIRECT: PostgresRigs = PostgresRigs { name: "postgres", variable: "POSTHASTE_TEST_POSTGRES" };
+pub(crate) const DIRECT: PostgresRigs =
+    PostgresRigs { name: "postgres", variable: "POSTHASTE_TEST_POSTGRES" };
 pub(crate) const POOLED: PostgresRigs =
     PostgresRigs { name: "postgres-pooled", variable: "POSTHASTE_TEST_PGBOUNCER" };
 
@@ -189,6 +190,7 @@ impl Begun {
                     posthaste::sql::Value::Int(int) => (int, Type::INT8),
                     posthaste::sql::Value::Text(text) => (text, Type::TEXT),
                     posthaste::sql::Value::Bytes(bytes) => (bytes, Type::BYTEA),
+                    _ => (&None::<i64>, Type::INT8),
                 }
             })
             .collect();
