@@ -17,12 +17,13 @@ use posthaste_testkit::harness;
 use posthaste_testkit::memory::{MemoryDriver, MemoryRigs};
 
 fn main() -> ExitCode {
+    let [direct, pooled] = conformance::postgres::RIGS;
     harness::run(
         &[
             Arc::new(MemoryRigs),
             Arc::new(conformance::sqlite::SqliteRigs),
-            Arc::new(conformance::postgres::DIRECT),
-            Arc::new(conformance::postgres::POOLED),
+            Arc::new(direct),
+            Arc::new(pooled),
         ],
         &[
             Arc::new(MemoryDriver),

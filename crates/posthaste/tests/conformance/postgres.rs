@@ -14,12 +14,10 @@ use posthaste::schema::Backend;
 use posthaste::sql::Dialect;
 use posthaste::store::{StoreOptions, open_with};
 use posthaste::time::{Clock, Timestamp};
-use posthaste::{BoxFuture, Result};
+use posthaste::{BoxFuture, Error, Result};
 use posthaste_testkit::rig::{AnyClock, Rig, RigCan, RigClock, RigMaker, RigTx};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, NoTls};
-
-use super::sqlite::away;
 
 const OWN_SIGNAL: &str = "two opened stores have a signal each, and hear of each other by polling";
 
@@ -168,6 +166,10 @@ fn blocking(work: impl Future<Output = Result<()>> + Send) -> Result<()> {
         });
         done.join().expect("the work does not panic")
     })
+}
+
+fn away(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::unavailable("a law's own connection failed").because(error)
 }
 
 /// A producer's transaction on a connection of its own, which ends with it.

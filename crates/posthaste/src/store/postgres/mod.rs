@@ -24,6 +24,7 @@ mod error;
 mod keys;
 mod log;
 mod migrate;
+mod parking;
 mod pool;
 mod publish;
 mod rows;
@@ -115,9 +116,7 @@ impl PostgresStore {
         let mut client = self.client().await?;
         let next = self.next_window(&client, &cursor).await?;
         let mut claim = Claim::begin(&self.sql, &cursor, room, next);
-        let builder =
-            client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
-        let tx = builder.start().await.map_err(explain)?;
+        let tx = begin_looking(&mut client).await?;
         claim.read(&tx).await?;
         commit(tx).await?;
         let answer = claim.end();
@@ -168,7 +167,7 @@ impl PostgresStore {
         };
         crash::point("settle: after commit");
         let Some(standing) = standing else { return Ok(Standing::Lost) };
-        settle.is_recorded(unsure);
+        settle.tell(unsure);
         Ok(standing)
     }
 
@@ -199,6 +198,12 @@ impl PostgresStore {
 /// Begins a transaction in which each statement sees what has committed before it, whatever the role's default is.
 async fn begin(client: &mut Object) -> Result<Transaction<'_>> {
     client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start().await.map_err(explain)
+}
+
+/// Begins a transaction that has one snapshot and changes nothing.
+async fn begin_looking(client: &mut Object) -> Result<Transaction<'_>> {
+    let builder = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
+    builder.start().await.map_err(explain)
 }
 
 async fn commit(tx: Transaction<'_>) -> Result<()> {

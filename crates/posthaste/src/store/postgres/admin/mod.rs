@@ -11,8 +11,8 @@ mod scan;
 use posthaste_core::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Page};
 use posthaste_core::{BoxFuture, Result};
 
-use super::PostgresStore;
 use super::error::explain;
+use super::{PostgresStore, begin_looking, commit};
 
 impl Admin for PostgresStore {
     fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
@@ -25,8 +25,11 @@ impl Admin for PostgresStore {
     fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>> {
         Box::pin(async move {
             let below = find::below(&page)?;
-            let client = self.client().await?;
-            find::find(&client, &self.sql, filter, &page, below).await.map_err(explain)
+            let mut client = self.client().await?;
+            let tx = begin_looking(&mut client).await?;
+            let found = find::find(tx.client(), &self.sql, filter, &page, below).await.map_err(explain)?;
+            commit(tx).await?;
+            Ok(found)
         })
     }
 
