@@ -22,10 +22,10 @@ use tokio_postgres::{Client, Config, NoTls};
 const OWN_SIGNAL: &str = "two opened stores have a signal each, and hear of each other by polling";
 
 /// Postgres itself, and Postgres behind PgBouncer.
-pub(crate) const DIRECT: PostgresRigs =
-    PostgresRigs { name: "postgres", variable: "POSTHASTE_TEST_POSTGRES" };
-pub(crate) const POOLED: PostgresRigs =
-    PostgresRigs { name: "postgres-pooled", variable: "POSTHASTE_TEST_PGBOUNCER" };
+pub(crate) const RIGS: [PostgresRigs; 2] = [
+    PostgresRigs { name: "postgres", variable: "POSTHASTE_TEST_POSTGRES" },
+    PostgresRigs { name: "postgres-pooled", variable: "POSTHASTE_TEST_PGBOUNCER" },
+];
 
 pub(crate) struct PostgresRigs {
     name: &'static str,
