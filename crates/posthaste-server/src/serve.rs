@@ -25,6 +25,7 @@ use welcome::Welcome;
 
 const STORE_PAUSE_MIN: Duration = Duration::from_millis(100);
 const STORE_PAUSE_MAX: Duration = Duration::from_secs(5);
+const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Serves until the end is asked for. Dropping the future stops at once, which loses nothing that was acknowledged.
 ///
@@ -88,18 +89,31 @@ async fn serve_on(
         let stopped = stop.clone().cancelled_owned();
         work.spawn(async move { relay.run(stopped).await.map_err(Failure::from) });
     }
-    // Ends with this function: nobody waits for it.
+    // Ends with this function, whatever it does then.
     let mut background = JoinSet::new();
     background.spawn(upkeep(metrics));
     let retention = prune::Retention { retain: config.store.retain, retain_max: config.store.retain_max };
-    background.spawn(prune::run(store, retention, config.prune.interval));
-    tokio::select! {
+    background.spawn(prune::run(Arc::clone(&store), retention, config.prune.interval));
+    let ended = tokio::select! {
         () = shutdown.begun() => {
             tracing::info!("stopping: finishing what is in flight");
             stop.cancel();
             finish(&mut work, &stop).await
         }
         ended = finish(&mut work, &stop) => ended,
+    };
+    background.shutdown().await;
+    drop(app);
+    close(store).await;
+    ended
+}
+
+/// Closes the store, whose last user this is: an embedded one then puts everything into its file, which can be copied
+/// alone. Not waited for without an end: what was acknowledged is safe in any case.
+async fn close(store: Arc<dyn Backend>) {
+    let closed = tokio::task::spawn_blocking(move || drop(store));
+    if tokio::time::timeout(CLOSE_WITHIN, closed).await.is_err() {
+        tracing::warn!("the store did not close in time; the next start finds everything all the same");
     }
 }
 

@@ -11,12 +11,13 @@ use tracing_subscriber::layer::SubscriberExt;
 
 /// The headers column of the statement that publishes one event now.
 fn headers_published_now(outbox: &Outbox) -> serde_json::Value {
-    let statement = outbox.statement(Dialect::Sqlite, Publish::raw("order.placed", "{}")).unwrap();
+    let statement =
+        outbox.statement(Dialect::Sqlite, Publish::raw("order.placed", "{}")).expect("it is a fine event");
     let json = statement.values.iter().find_map(|value| match value {
         Value::Text(Some(text)) if text.starts_with('{') => Some(text),
         _ => None,
     });
-    serde_json::from_str(json.unwrap()).unwrap()
+    serde_json::from_str(json.expect("there is a column of headers")).expect("headers are JSON")
 }
 
 #[test]

@@ -253,8 +253,10 @@ impl State {
             return None;
         }
         // The last owner may have been ended by what it delivered; not if it had nothing to deliver, or nobody to take it.
-        let had_work = self.events.keys().any(|seq| !lane.passed.contains(seq))
-            || lane.parked.values().any(|parked| parked.state.is_waiting());
+        let is_due =
+            |parked: &Parked| parked.state.is_waiting() && parked.available_at.is_some_and(|at| at <= now);
+        let had_work =
+            self.events.keys().any(|seq| !lane.passed.contains(seq)) || lane.parked.values().any(is_due);
         let is_stumble = lane.owner.is_some() && lane.state == LaneState::Active && had_work;
         lane.stumbles = if is_stumble { lane.stumbles + 1 } else { 1 };
         lane.spec = spec.clone();

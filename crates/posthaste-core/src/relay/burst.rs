@@ -63,9 +63,10 @@ impl<'a> Burst<'a> {
         Some((claimed, answer.result))
     }
 
-    /// Everything that is left failed so.
+    /// Everything that is left failed so. The target hears of it at once: its stream is dropped, not merely polled no more.
     fn fail_rest(&mut self, code: &str, message: &str) -> Vec<Answered> {
         self.unanswered = 0;
+        self.answers = Box::pin(futures_util::stream::empty());
         let error = DeliverError::new(DeliverKind::Failed, code, message);
         self.flights
             .iter_mut()
@@ -83,8 +84,12 @@ impl Stream for Burst<'_> {
         if this.unanswered == 0 {
             return Poll::Ready(None);
         }
-        let mut answered = Vec::new();
-        while this.unanswered > 0 && answered.len() < ANSWERS_AT_ONCE {
+        let (mut answered, mut more) = (Vec::new(), true);
+        // Bounded also where the adapter repeats itself without end: the lane and its deadline must not wait for that.
+        for _ in 0..ANSWERS_AT_ONCE {
+            if this.unanswered == 0 {
+                break;
+            }
             match this.answers.as_mut().poll_next(cx) {
                 Poll::Ready(Some(answer)) => answered.extend(this.take(answer)),
                 Poll::Ready(None) => {
@@ -92,7 +97,10 @@ impl Stream for Burst<'_> {
                         this.fail_rest("no answer", "the target ended without an answer for this event"),
                     );
                 }
-                Poll::Pending => break,
+                Poll::Pending => {
+                    more = false;
+                    break;
+                }
             }
         }
         if answered.is_empty() && this.deadline.as_mut().poll(cx).is_ready() {
@@ -100,8 +108,53 @@ impl Stream for Burst<'_> {
             answered = this.fail_rest("timeout", &waited);
         }
         if answered.is_empty() {
+            if more {
+                cx.waker().wake_by_ref();
+            }
             return Poll::Pending;
         }
         Poll::Ready(Some(Answers { after: this.sent_at.elapsed(), events: answered }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::envelope::Envelope;
+    use crate::store::Ticket;
+    use crate::target::Capabilities;
+    use crate::time::Timestamp;
+    use crate::{BoxFuture, Result};
+    use futures_util::{StreamExt, stream};
+    use std::sync::Arc;
+
+    /// Answers the first parcel again and again, and no other.
+    struct Stuttering(Capabilities);
+
+    impl Target for Stuttering {
+        fn capabilities(&self) -> &Capabilities {
+            &self.0
+        }
+
+        fn deliver(&self, _: Vec<Parcel>) -> BoxStream<'_, Answer> {
+            Box::pin(stream::repeat_with(|| Answer::delivered(0)))
+        }
+
+        fn ping(&self) -> BoxFuture<'_, Result<()>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    #[tokio::test]
+    async fn an_adapter_that_repeats_itself_without_end_does_not_stop_the_clock() {
+        let target = Stuttering(Capabilities::sink());
+        let parcel = Parcel::new(Arc::new(Envelope::new("t", "x")), 1, false, Timestamp::default());
+        let events = (1..=2).map(|seq| Claimed::new(Ticket(seq), parcel.clone())).collect();
+        let mut burst = Burst::send(&target, events, Duration::from_millis(5));
+        let first = burst.next().await.unwrap().events;
+        assert!(first.len() == 1 && first[0].1.is_ok());
+        let second = burst.next().await.unwrap().events;
+        assert_eq!(second[0].1.as_ref().unwrap_err().code, "timeout");
+        assert!(burst.next().await.is_none());
     }
 }

@@ -16,6 +16,10 @@ const WINDOW: u32 = 1_000;
 const WINDOW_BYTES: u64 = 16 * 1024 * 1024;
 /// From sending to answer, unless configured.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// A shorter lease would be over before it can be renewed, and acquired again without end.
+const LEASE_MIN: Duration = Duration::from_millis(100);
+/// A longer one would reach beyond what a clock can say.
+const LEASE_MAX: Duration = Duration::from_secs(365 * 86_400);
 /// Events answered and not yet stored; only their numbers are kept.
 const UNSETTLED_MAX: usize = 16_000;
 
@@ -94,10 +98,10 @@ impl Lane {
         self
     }
 
-    /// Is owned so long without a settle.
+    /// Is owned so long without a settle; a tenth of a second at least, a year at most.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.spec.lease = lease;
+        self.spec.lease = lease.clamp(LEASE_MIN, LEASE_MAX);
         self
     }
 

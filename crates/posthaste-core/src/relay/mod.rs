@@ -46,6 +46,8 @@ use tend::Tender;
 
 /// How long a stop waits for what is in flight, unless configured.
 const GRACE: Duration = Duration::from_secs(10);
+/// Nothing is in flight for longer, and no clock is asked for a time that it cannot say.
+const GRACE_MAX: Duration = Duration::from_secs(86_400);
 /// The longest pause between two questions for work, unless configured.
 const POLL_MAX: Duration = Duration::from_millis(100);
 /// How long a lane rests after a panic.
@@ -139,10 +141,10 @@ impl Relay {
         self
     }
 
-    /// Waits so long for what is in flight when it is told to stop.
+    /// Waits so long for what is in flight when it is told to stop; a day at most.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
-        self.settings.grace = grace;
+        self.settings.grace = grace.min(GRACE_MAX);
         self
     }
 
@@ -275,8 +277,10 @@ impl Crew {
     /// Waits for every lane to end by itself: each has its own grace period.
     async fn finish(mut self) {
         while let Some(ended) = self.tasks.join_next().await {
-            if let Ok(Err(error)) = ended {
-                error!({ field::ERROR } = %error, "a lane ended with an error");
+            match ended {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => error!({ field::ERROR } = %error, "a lane ended with an error"),
+                Err(panic) => error!({ field::ERROR } = %panic, "a panic in a lane's last turn"),
             }
         }
     }

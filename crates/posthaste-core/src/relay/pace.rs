@@ -17,12 +17,13 @@ pub(super) struct Pace {
     /// When the last settle ended, and how long it took.
     settled: Instant,
     took: Duration,
+    has_settled: bool,
 }
 
 impl Pace {
     /// The lease was acquired by a call that began at `since`.
     pub(super) fn new(length: Duration, since: Instant) -> Self {
-        Self { length, renewed: since, settled: since, took: Duration::ZERO }
+        Self { length, renewed: since, settled: since, took: Duration::ZERO, has_settled: false }
     }
 
     /// A settle that began at `since` and has just ended renewed the lease.
@@ -30,15 +31,23 @@ impl Pace {
         self.renewed = since;
         self.settled = now;
         self.took = now - since;
+        self.has_settled = true;
+    }
+
+    /// Whether there was a settle at all.
+    pub(super) fn has_settled(&self) -> bool {
+        self.has_settled
     }
 
     /// When the next settle is due: soon if there is something to record, at once if somebody waits for it.
     pub(super) fn settle_at(&self, something: bool, urgent: bool) -> Instant {
         let breath = self.took * SETTLE_SHARE;
+        // Counted from the last renewal: however long a settle takes, the lease comes before the rhythm.
+        let renewal = self.renewed + self.length / 3;
         match (something, urgent) {
-            (_, true) => self.settled + breath.min(self.length / 6),
-            (true, false) => self.settled + SETTLE_EVERY.max(breath).min(self.length / 3),
-            (false, false) => self.renewed + self.length / 3,
+            (_, true) => renewal.min(self.settled + breath.min(self.length / 6)),
+            (true, false) => renewal.min(self.settled + SETTLE_EVERY.max(breath)),
+            (false, false) => renewal,
         }
     }
 
@@ -67,7 +76,13 @@ mod tests {
         pace.settled(start, end);
         assert_eq!(pace.settle_at(true, false), end + Duration::from_secs(1));
         pace.settled(start, start + Duration::from_secs(2));
-        assert_eq!(pace.settle_at(true, false), start + Duration::from_secs(5));
+        assert_eq!(pace.settle_at(true, false), start + Duration::from_secs(3));
+        pace.settled(start, start + Duration::from_secs(4));
+        let next = pace.settle_at(true, true).max(start + Duration::from_secs(4));
+        assert!(
+            next + Duration::from_secs(4) < pace.ends_at(),
+            "as dear a settle again ends within the lease"
+        );
         assert!(pace.deliver_until() < pace.ends_at());
     }
 }

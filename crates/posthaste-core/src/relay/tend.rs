@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tracing::{Instrument, debug, info, info_span, warn};
 
 use super::drive::{Drive, End, Until};
@@ -30,12 +30,9 @@ impl Tender<'_> {
         let mut outage = Outage::default();
         let mut pause = first_pause;
         while !rest(&mut stopped, pause).await {
-            pause = match self.turn(&mut stopped).await {
+            pause = match self.turn(&mut stopped, &mut outage).await {
                 Ok(Turn::Stopped) => return Ok(()),
-                Ok(Turn::Driven) => {
-                    outage.over();
-                    Duration::ZERO
-                }
+                Ok(Turn::Driven) => Duration::ZERO,
                 Ok(Turn::NotOurs) => self.held_pause(),
                 Err(error) if error.retryable() => self.wait_out(&mut outage, &error),
                 Err(error) => {
@@ -64,9 +61,14 @@ impl Tender<'_> {
         }
     }
 
-    async fn turn(&self, stopped: &mut watch::Receiver<bool>) -> Result<Turn> {
+    async fn turn(&self, stopped: &mut watch::Receiver<bool>, outage: &mut Outage) -> Result<Turn> {
         let since = Instant::now();
-        let Some(lease) = self.acquire().await? else { return Ok(Turn::NotOurs) };
+        let acquired = tokio::select! {
+            biased;
+            acquired = self.acquire() => acquired?,
+            () = self.grace_is_over(stopped) => return Ok(Turn::Stopped),
+        };
+        let Some(lease) = acquired else { return Ok(Turn::NotOurs) };
         let span = info_span!(
             span::LANE,
             { field::LANE } = self.lane.name().as_str(),
@@ -75,14 +77,20 @@ impl Tender<'_> {
         );
         span.in_scope(|| info!("driving"));
         self.meters.state(State::Active);
-        match Drive::new(self, &lease, since, Until::Stopped).run(stopped).instrument(span.clone()).await? {
+        let mut drive = Drive::new(self, &lease, since, Until::Stopped);
+        let end = drive.run(stopped).instrument(span.clone()).await;
+        if drive.has_settled() {
+            // The store did its work meanwhile: what fails now is a new outage, with a log line and short pauses of its own.
+            outage.over();
+        }
+        match end? {
             End::GivenUp => Ok(Turn::Stopped),
             End::Lost => {
                 self.meters.lost();
                 warn!(
                     lane = self.lane.name().as_str(),
                     epoch = lease.epoch(),
-                    "lost the lane to another relay"
+                    "the lease is gone: another relay took the lane, or an operator moved it"
                 );
                 Ok(Turn::Driven)
             }
@@ -94,9 +102,19 @@ impl Tender<'_> {
     }
 
     async fn acquire(&self) -> Result<Option<Lease>> {
-        let lease = self.settings.store.acquire(&self.lane.spec, &self.settings.owner).await;
+        // What is acquired later than that is over already.
+        let limit = self.lane.spec.lease;
+        let acquired =
+            timeout(limit, self.settings.store.acquire(&self.lane.spec, &self.settings.owner)).await;
         crate::crash::point("relay: acquired");
-        lease.map_err(|error| error.during("acquire the lane"))
+        let late = |_| Error::unavailable(format!("no answer within {limit:?}"));
+        acquired.map_err(late).flatten().map_err(|error| error.during("acquire the lane"))
+    }
+
+    async fn grace_is_over(&self, stopped: &mut watch::Receiver<bool>) {
+        // An error means that nobody can stop it any more, and is as good as a stop.
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+        tokio::time::sleep(self.settings.grace).await;
     }
 
     fn held_pause(&self) -> Duration {
@@ -128,5 +146,5 @@ async fn rest(stopped: &mut watch::Receiver<bool>, pause: Duration) -> bool {
     if pause.is_zero() {
         return false;
     }
-    tokio::time::timeout(pause, stopped.wait_for(|stopped| *stopped)).await.is_ok()
+    timeout(pause, stopped.wait_for(|stopped| *stopped)).await.is_ok()
 }

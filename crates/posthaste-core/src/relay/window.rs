@@ -76,9 +76,20 @@ impl Window {
 
     /// An event that was in flight was answered for good: it leaves, and its key's next event becomes ready.
     pub(super) fn leave(&mut self, claimed: &Claimed) {
+        self.leave_key_busy(claimed);
+        if let Some(key) = self.ordering_key(claimed) {
+            self.free(key);
+        }
+    }
+
+    /// Like [`leave`](Self::leave), but the key stays busy until it is freed.
+    pub(super) fn leave_key_busy(&mut self, claimed: &Claimed) {
         self.forget(claimed);
         self.in_flight -= 1;
-        let Some(key) = self.ordering_key(claimed) else { return };
+    }
+
+    /// No event of this key is in flight any more: its next becomes ready.
+    pub(super) fn free(&mut self, key: &str) {
         if let Some(waiting) = self.busy.get_mut(key) {
             match waiting.pop_front() {
                 Some(next) => self.ready.push_back(next),

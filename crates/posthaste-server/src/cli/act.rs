@@ -41,6 +41,8 @@ pub(super) struct Action<'a> {
     pub(super) context: &'a Context,
     pub(super) store: &'a dyn Backend,
     pub(super) filter: &'a Filter,
+    /// What stands between the verb and the count: `lane main with`, or nothing.
+    pub(super) object: String,
     /// What is counted: `dead events`.
     pub(super) what: &'a str,
     /// Whether it is a failure that nothing matched: for what was chosen by somebody, not for upkeep.
@@ -71,8 +73,8 @@ impl Action<'_> {
         let (name, matched) = (command(true).name(), counted.matched);
         self.refuse_nothing(counted)?;
         Err(Failure::usage(format!(
-            "{name} {matched} {}: this cannot be undone; say --yes to do it",
-            self.what
+            "{name} {}{matched} {}: this cannot be undone; say --yes to do it",
+            self.object, self.what
         )))
     }
 
@@ -89,9 +91,10 @@ impl Action<'_> {
         if self.context.json() {
             output::json(&AppliedDocument { command: command.name(), matched, changed, dry_run })?;
         } else if dry_run {
-            output::line(&format!("would {} {matched} {}", command.name(), self.what))?;
+            output::line(&format!("would {} {}{matched} {}", command.name(), self.object, self.what))?;
         } else if matched > 0 || !self.nothing_fails {
-            output::line(&format!("{}: {changed} of {matched} {}", command.name(), self.what))?;
+            let name = command.name();
+            output::line(&format!("{name}: {}{changed} of {matched} {}", self.object, self.what))?;
         }
         self.refuse_nothing(applied)
     }

@@ -83,7 +83,7 @@ impl Client {
         let problem: Option<ProblemDocument> = serde_json::from_slice(body).ok();
         let detail = problem.map_or_else(|| status.to_string(), |problem| problem.detail);
         let failure = match status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Failure::other(format!(
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Failure::config(format!(
                 "ask the server at {}: it refused the API key; set POSTHASTE_API_KEY or --key-file, or use --store URL",
                 self.authority
             )),
@@ -97,7 +97,13 @@ impl Client {
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<(StatusCode, Bytes), Failure> {
         let exchange = tokio::time::timeout(REQUEST_TIMEOUT, self.exchange(method, path, body));
         exchange.await.unwrap_or_else(|_| Err("it did not answer in time".into())).map_err(|error| {
-            Failure::new(Code::Store, format!("ask the server at {}: {error}", self.authority))
+            Failure::new(
+                Code::Store,
+                format!(
+                    "ask the server at {}: {error}; start it there with posthaste serve, or use --store URL",
+                    self.authority
+                ),
+            )
         })
     }
 

@@ -14,6 +14,7 @@ use crate::exit::{Code, Failure};
 
 /// Flags that every verb has.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Options of every verb")]
 pub(super) struct Globals {
     /// Read this configuration file instead of ./posthaste.toml
     #[arg(long, global = true, value_name = "FILE")]
@@ -116,8 +117,8 @@ impl Context {
         store.map(Access::Store)
     }
 
-    /// Verbs that the server does not offer yet must not look as if they had asked it.
-    fn refuse_server(&self) -> Result<(), Failure> {
+    /// Verbs that the server does not offer yet, or that are done here, must not look as if they had asked it.
+    pub(super) fn refuse_server(&self) -> Result<(), Failure> {
         if self.globals.server.is_some() {
             return Err(Failure::usage(
                 "ask the server: it does not offer this yet; use --store URL where the store can be reached",

@@ -24,6 +24,7 @@ mod stats;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::config::{Flag, Sources};
@@ -99,8 +100,13 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are errors to clap, with code 0; nobody reading them is no failure.
-            let _ = error.print();
+            match error.kind() {
+                // Help and version are errors to clap; nobody reading them is no failure.
+                ErrorKind::DisplayHelp
+                | ErrorKind::DisplayVersion
+                | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => drop(error.print()),
+                _ => output::complain(&misread(&error)),
+            }
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Code::Usage as u8));
         }
     };
@@ -113,6 +119,13 @@ pub fn main() -> ExitCode {
             ExitCode::from(failure.code() as u8)
         }
     }
+}
+
+/// What clap says about the command line, as every other failure is said.
+fn misread(error: &clap::Error) -> Failure {
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    Failure::usage(format!("read the command line: {}", text.trim_end()))
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {

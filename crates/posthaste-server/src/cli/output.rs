@@ -10,6 +10,15 @@ use serde::Serialize;
 use crate::config::Problem;
 use crate::exit::{Code, Failure};
 
+/// How many characters a line of a table has at most, unless the terminal is wider.
+const WIDTH: usize = 100;
+/// What stands left and right of a cell.
+const CELL_PADDING: usize = 2;
+/// A cell is not cut below this; then the line gets longer.
+const CELL_WIDTH_MIN: usize = 6;
+/// How long the ids are that we make.
+const ID_WIDTH: usize = 36;
+
 /// Writes these bytes to stdout.
 pub(super) fn write(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
@@ -48,10 +57,40 @@ pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, empty: &str) -> Resul
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(head);
+    let limit = table.width().map_or(WIDTH, |terminal| usize::from(terminal).max(WIDTH));
+    let mut rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();
+    fit(head, &mut rows, limit);
     for row in rows {
-        table.add_row(row.iter().map(|cell| plain(cell)));
+        table.add_row(row);
     }
     line(&table.trim_fmt())
+}
+
+/// Cuts the longest cells until a line has at most `limit` characters. Ids and times stay whole, as they are copied, and
+/// numbers, as a part of one is another one.
+fn fit(head: &[&str], rows: &mut [Vec<String>], limit: usize) {
+    let length = |text: &str| text.chars().count();
+    let longest = |column: usize| rows.iter().map(|row| length(&row[column])).max().unwrap_or(0);
+    let mut widths: Vec<usize> =
+        (0..head.len()).map(|column| longest(column).max(length(head[column]))).collect();
+    let is_number = |column: usize| rows.iter().all(|row| row[column].bytes().all(|b| b.is_ascii_digit()));
+    let least = |column: usize| match head[column] {
+        "ID" => ID_WIDTH,
+        name if name.contains("(UTC)") || is_number(column) => usize::MAX,
+        name => length(name).max(CELL_WIDTH_MIN),
+    };
+    // What stands right of the last cell is trimmed.
+    while widths.iter().map(|width| width + CELL_PADDING).sum::<usize>() > limit + 1 {
+        let cuttable = (0..head.len()).filter(|column| widths[*column] > least(*column));
+        let Some(widest) = cuttable.max_by_key(|column| widths[*column]) else { break };
+        widths[widest] -= 1;
+    }
+    for (cell, width) in rows.iter_mut().flat_map(|row| row.iter_mut().zip(&widths)) {
+        if length(cell) > *width {
+            *cell = cell.chars().take(width - 1).chain(['…']).collect();
+        }
+    }
 }
 
 /// Text without anything that steers a terminal; producers may have put it there.
@@ -103,6 +142,28 @@ mod tests {
     #[test]
     fn nothing_in_a_cell_steers_the_terminal() {
         assert_eq!(plain("a\u{1b}[2Jb\nü"), "a\\u{1b}[2Jb\\nü");
+    }
+
+    #[test]
+    fn a_line_of_a_table_has_at_most_a_hundred_characters() {
+        let head = ["TIME (UTC)", "ID", "TYPE", "TOPIC", "KEY", "LANES"];
+        let id = "01a1e17f-8ed9-7753-a027-ead89b7152a5";
+        let long = "ü".repeat(255);
+        let whole =
+            ["2026-11-15 23:16:35", id, "order.placed", "k", "k", "main delivered"].map(str::to_owned);
+        let cut = [whole[0].clone(), id.to_owned(), long.clone(), long.clone(), long.clone(), long];
+        let mut rows = vec![whole.to_vec()];
+        fit(&head, &mut rows, WIDTH);
+        assert_eq!(rows, [whole.to_vec()], "what fits is left alone");
+        let mut rows = vec![whole.to_vec(), cut.to_vec()];
+        fit(&head, &mut rows, WIDTH);
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count() + 2).max().unwrap();
+        assert!((0..6).map(width).sum::<usize>() <= WIDTH + 1, "{rows:?}");
+        assert_eq!((&rows[1][0], rows[1][1].as_str()), (&whole[0], id), "ids and times stay whole");
+        assert!(rows[1][4].ends_with('…'), "{rows:?}");
+        let mut numbers = vec![vec![u64::MAX.to_string(); 6]];
+        fit(&["N"; 6], &mut numbers, WIDTH);
+        assert_eq!(numbers, [vec![u64::MAX.to_string(); 6]], "a part of a number is another number");
     }
 
     #[test]

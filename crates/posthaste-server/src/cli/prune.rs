@@ -25,7 +25,14 @@ pub(super) struct Args {
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let store = context.existing_store().await?;
     let filter = Filter::default();
-    let action = Action { context, store: &*store, filter: &filter, what: "events", nothing_fails: false };
+    let action = Action {
+        context,
+        store: &*store,
+        filter: &filter,
+        object: String::new(),
+        what: "events",
+        nothing_fails: false,
+    };
     let delivered_age = Some(args.older_than.unwrap_or(context.config.store.retain));
     let dead_age = args.dead_older_than;
     let command = |dry_run| Command::Prune { delivered_age, dead_age, dry_run };

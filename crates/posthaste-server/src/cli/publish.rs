@@ -74,7 +74,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<(), Failure> {
         }
         Access::Store(store) => {
             let id = envelope.id.clone();
-            store.publish(vec![envelope]).await.map_err(|error| Failure::from(error.during("publish")))?;
+            store.publish(vec![envelope]).await.map_err(publish_failure)?;
             id
         }
     };
@@ -98,7 +98,11 @@ fn envelope(args: Args, context: &Context) -> Result<Envelope, Failure> {
     envelope.source = args.source.unwrap_or_else(|| context.config.server.source.clone());
     envelope.key = args.key;
     envelope.subject = args.subject;
-    envelope.headers = args.headers.into_iter().collect();
+    for (name, value) in args.headers {
+        if envelope.headers.insert(name.clone(), value).is_some() {
+            return Err(Failure::usage(format!("publish: the header {name:?} is given twice; say it once")));
+        }
+    }
     envelope.available = args.at.or(args.delay);
     envelope.expires = args.expires;
     if let Some(topic) = args.topic {
@@ -108,6 +112,14 @@ fn envelope(args: Args, context: &Context) -> Result<Envelope, Failure> {
         envelope.content_type = content_type;
     }
     Ok(envelope)
+}
+
+/// An id that is taken is a mistake in what was handed in, as it is when the server says so.
+fn publish_failure(error: posthaste::Error) -> Failure {
+    if error.kind() == posthaste::ErrorKind::Conflict {
+        return Failure::usage(format!("publish: {error}; use a new id for a new event"));
+    }
+    Failure::from(error.during("publish"))
 }
 
 /// Reads a payload, but not much more of it than is allowed.

@@ -36,6 +36,7 @@ impl Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    context.refuse_server()?;
     if context.config.lanes.is_empty() {
         return Err(Failure::config(
             "relay: no lane is configured; add [lanes.main] with to = \"stdout:\" to posthaste.toml, or say --to URL",

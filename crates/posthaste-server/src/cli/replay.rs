@@ -22,7 +22,13 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<(), Failure> {
     }
     let filter = args.filter.filter(Some(EventState::Delivered));
     let store = context.existing_store().await?;
-    let action =
-        Action { context, store: &*store, filter: &filter, what: "delivered events", nothing_fails: true };
+    let action = Action {
+        context,
+        store: &*store,
+        filter: &filter,
+        object: String::new(),
+        what: "delivered events",
+        nothing_fails: true,
+    };
     action.run(args.dry_run, |dry_run| Command::Replay { dry_run }).await
 }

@@ -23,6 +23,7 @@ impl Args {
 }
 
 pub(super) async fn run(context: &Context) -> Result<(), Failure> {
+    context.refuse_server()?;
     let config = Arc::clone(&context.config);
     stopped(shutdown::until_signalled(|shutdown| crate::serve::run(config, shutdown)).await)
 }

@@ -10,6 +10,7 @@ use posthaste::retry::Backoff;
 use super::retry;
 use super::section::Section;
 use super::target::TargetConfig;
+use super::unit;
 
 /// Which events go where.
 #[derive(Clone, Debug)]
@@ -57,7 +58,10 @@ impl LaneConfig {
         });
         section.within("timeout", config.timeout, Duration::from_millis(1)..=Duration::from_secs(900));
         section.require("timeout", config.timeout < lease, || {
-            format!("must be shorter than relay.lease ({lease:?}), so that an answer comes while the lane is owned")
+            let lease = unit::show_duration(lease);
+            format!(
+                "must be shorter than relay.lease ({lease}), so that an answer comes while the lane is owned"
+            )
         });
         section.require_present("to", &config.to);
         if config.goes_to_url() {

@@ -254,11 +254,18 @@ impl<'a> Section<'a> {
     /// `relay.lease = "5" is not a duration`; without the value where it may be a secret.
     fn fail(&self, key: &str, node: &Node, message: &str) {
         self.failed.borrow_mut().insert(key.to_owned());
+        // A default is wrong only beside what somebody has set: it is reported where its table stands, not in a file that
+        // nobody has.
+        let is_default = node.origin().layer == Layer::Default;
+        let origin = if is_default { &self.origin } else { node.origin() };
+        let by_default = if is_default { " (the default)" } else { "" };
         let sentence = match node {
-            Node::Leaf(value, _) if !is_secret(key) => format!("{} = {value} {message}", self.name(key)),
+            Node::Leaf(value, _) if !is_secret(key) => {
+                format!("{} = {value}{by_default} {message}", self.name(key))
+            }
             _ => format!("{} {message}", self.name(key)),
         };
-        self.report(node.origin(), sentence);
+        self.report(origin, sentence);
     }
 
     fn report(&self, origin: &Origin, message: String) {

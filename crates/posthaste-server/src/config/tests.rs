@@ -128,7 +128,7 @@ fn each_wrong_value_is_refused() {
         ("[relay]\nlease = \"500ms\"", "relay.lease = \"500ms\" must be between 1s and 1h"),
         (
             "[relay]\nlease = \"2s\"\n[lanes.a]\nto = \"null:\"",
-            "lanes.a.timeout = \"5s\" must be shorter than relay.lease",
+            "posthaste.toml:3: lanes.a.timeout = \"5s\" (the default) must be shorter than relay.lease (2s)",
         ),
         ("[lanes.a]\ntopics = []\nto = \"null:\"", "names no topic"),
         ("[lanes.a]\ntopics = [\"a.b*\"]\nto = \"null:\"", "is not a topic pattern"),

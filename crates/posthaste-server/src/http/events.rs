@@ -120,7 +120,12 @@ fn only(mut records: Vec<Record>) -> Result<Record, Problem> {
 
 fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
     let read = Query::<T>::try_from_uri(uri);
-    read.map(|query| query.0).map_err(|error| Problem::new(Kind::Malformed, error.body_text()))
+    read.map(|query| query.0).map_err(|error| {
+        // Two layers of words lead to the one that names the parameter.
+        let text = error.body_text();
+        let named = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+        Problem::new(Kind::Malformed, format!("the query cannot be read: {named}"))
+    })
 }
 
 fn state(name: &str) -> Result<EventState, Problem> {

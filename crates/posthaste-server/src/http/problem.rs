@@ -126,7 +126,8 @@ impl From<Error> for Problem {
             }
             Kind::NotFound => "what was asked for is not there".to_owned(),
             Kind::Unavailable => {
-                "the store does not answer; send the request again later, with the same ids".to_owned()
+                "the store cannot do this now; send the request again later, with the same ids (the server's log says why)"
+                    .to_owned()
             }
             Kind::Internal => "the server's log says what went wrong; tell whoever operates it".to_owned(),
             _ => error.to_string(),

@@ -82,7 +82,7 @@ fn publishing_the_same_again_is_no_mistake_and_something_else_is() {
     let folder = Folder::new();
     let publish = |data: &str| folder.run(&["publish", "--type", "x", "--id", "1", "--data", data]);
     assert_eq!((publish("{}").code, publish("{}").code), (0, 0));
-    publish("[]").assert_failed(1, &["failed to publish"]);
+    publish("[]").assert_failed(2, &["failed to publish", "other contents", "use a new id"]);
     assert_eq!(folder.json(&["event", "list"])["events"].as_array().unwrap().len(), 1);
 }
 
@@ -91,11 +91,14 @@ fn bad_input_is_refused_and_nothing_is_stored() {
     let folder = Folder::new();
     folder.publish("good", "{}");
     let long_key = "k".repeat(256);
-    let table: [(&[&str], &str); 6] = [
+    let long_value = format!("name={}", "v".repeat(16 * 1024 - 3));
+    let table: [(&[&str], &str); 8] = [
         (&["--type", ""], "the type is empty"),
         (&["--type", "x", "--key", &long_key], "the limit is 255"),
         (&["--type", "x", "--header", "ce-id=1"], "reserved prefix"),
         (&["--type", "x", "--header", "nonsense"], "NAME=VALUE"),
+        (&["--type", "x", "--header", "a=1", "--header", "a=2"], "the header \"a\" is given twice"),
+        (&["--type", "x", "--header", &long_value], "the headers have 16385 bytes, the limit is 16384"),
         (&["--type", "x", "--at", "tomorrow"], "write a time like"),
         (&["--type", "x", "--id", ""], "the id is empty"),
     ];
@@ -103,6 +106,10 @@ fn bad_input_is_refused_and_nothing_is_stored() {
         let answer = folder.run(&[&["publish", "--data", "{}"], arguments].concat());
         answer.assert_failed(2, &[expected]);
     }
+    let headers: Vec<String> = (0..65).map(|n| format!("--header=h{n}=")).collect();
+    let mut many = vec!["publish", "--data", "{}", "--type", "x"];
+    many.extend(headers.iter().map(String::as_str));
+    folder.run(&many).assert_failed(2, &["there are 65 headers, the limit is 64"]);
     folder
         .run(&["publish", "--type", "x", "--data", "no json"])
         .assert_failed(2, &["--content-type text/plain"]);

@@ -30,6 +30,15 @@ fn a_paused_lane_is_not_driven_until_it_is_resumed() {
 }
 
 #[test]
+fn why_a_lane_is_not_driven_is_told_in_full() {
+    let folder = delivered();
+    let reason = "connection refused: ".repeat(9) + "the end";
+    folder.sql(&format!("UPDATE posthaste_lanes SET state = 'unavailable', reason = '{reason}'"));
+    let list = folder.ok(&["lane", "list"]);
+    assert!(list.text().ends_with(&format!("main is unavailable: {reason}\n")), "{}", list.text());
+}
+
+#[test]
 fn a_replay_is_counted_first_and_then_delivered_again() {
     let folder = delivered();
     let dry = folder.json(&["replay", "--lane", "main", "--since", "1h", "--dry-run"]);

@@ -4,10 +4,14 @@
 
 mod config;
 mod dead;
+#[path = "../http_process/disk.rs"]
+mod disk;
 mod event;
 mod folder;
 mod lane;
 mod output;
 mod relay;
 mod server;
+#[path = "../http_process/skip.rs"]
+mod skip;
 mod store;

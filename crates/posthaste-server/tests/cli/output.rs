@@ -69,11 +69,38 @@ fn usage_is_code_two_and_help_is_code_zero() {
     for arguments in
         [&[][..], &["nonsense"], &["event", "show"], &["publish"], &["event", "list", "--limit", "0"]]
     {
-        assert_eq!(folder.run(arguments).code, 2, "{arguments:?}");
+        let answer = folder.run(arguments);
+        assert_eq!(answer.code, 2, "{arguments:?}");
+        let said = if arguments.is_empty() {
+            "Usage: posthaste"
+        } else {
+            "error: failed to read the command line: "
+        };
+        assert!(answer.stderr.contains(said), "{arguments:?}: {}", answer.stderr);
     }
     assert_eq!(folder.run(&["event", "list", "--store", "sqlite:a.db", "--server", "http://b:1"]).code, 2);
     assert!(folder.ok(&["help"]).text().contains("Exit codes"));
     assert!(folder.ok(&["--version"]).text().starts_with("posthaste "));
+}
+
+#[test]
+fn a_line_of_a_list_has_at_most_a_hundred_characters() {
+    let folder = Folder::new();
+    let long = "k".repeat(255);
+    folder.ok(&["publish", "--type", "order.placed", "--topic", &long, "--key", &long, "--data", "{}"]);
+    folder.publish("x", "{}");
+    folder.write(
+        "posthaste.toml",
+        "[lanes.a-lane-with-a-long-name]\nto = \"null:\"\n[lanes.another]\nto = \"null:\"\n",
+    );
+    folder.ok(&["relay", "--once"]);
+    for verb in [&["event", "list"][..], &["lane", "list"], &["stats"]] {
+        let answer = folder.ok(verb);
+        for line in answer.text().lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
+    }
+    assert!(folder.ok(&["event", "list", "--type", "x"]).text().contains("2 delivered"));
 }
 
 /// A producer that writes plain SQL may store anything; a terminal must not obey it.

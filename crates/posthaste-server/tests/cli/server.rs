@@ -46,7 +46,7 @@ fn a_wrong_key_is_told_what_to_do() {
     let server = format!("http://{address}");
     folder.write("wrong.key", "ph_wrong\n");
     let answer = folder.run(&["event", "list", "--server", &server, "--key-file", "wrong.key"]);
-    answer.assert_failed(1, &["refused the API key", "POSTHASTE_API_KEY"]);
+    answer.assert_failed(3, &["refused the API key", "POSTHASTE_API_KEY"]);
     assert_eq!(folder.run(&["event", "list", "--server", &server, "--key-file", "posthaste.key"]).code, 0);
     let key = std::fs::read_to_string(folder.path("posthaste.key")).unwrap();
     let by_environment: Answer = folder
@@ -61,10 +61,14 @@ fn a_wrong_key_is_told_what_to_do() {
 #[test]
 fn a_server_that_is_not_there_or_not_understood_is_told() {
     let folder = Folder::new();
-    folder.run(&["event", "list", "--server", "http://127.0.0.1:9"]).assert_failed(4, &["127.0.0.1:9"]);
+    folder
+        .run(&["event", "list", "--server", "http://127.0.0.1:9"])
+        .assert_failed(4, &["127.0.0.1:9", "posthaste serve"]);
     folder.run(&["event", "list", "--server", "https://127.0.0.1:9"]).assert_failed(2, &["https://"]);
     folder.run(&["event", "list", "--server", "nonsense"]).assert_failed(2, &["http://HOST:PORT"]);
-    folder
-        .run(&["lane", "pause", "--all", "--server", "http://127.0.0.1:9"])
-        .assert_failed(2, &["--store URL"]);
+    for verb in [&["lane", "pause", "--all"][..], &["serve"], &["relay", "--to", "null:"]] {
+        let answer = folder.run(&[verb, &["--server", "http://127.0.0.1:9"]].concat());
+        answer.assert_failed(2, &["--store URL"]);
+    }
+    assert!(folder.names().is_empty());
 }

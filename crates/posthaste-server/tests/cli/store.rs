@@ -1,5 +1,6 @@
 //! A store that cannot be used: a clear sentence, the right code, and nothing half done.
 
+use crate::disk::Disk;
 use crate::folder::Folder;
 
 #[test]
@@ -27,6 +28,54 @@ fn a_folder_that_cannot_be_written_is_named() {
     answer.assert_failed(3, &["/proc/posthaste.db cannot be made"]);
 }
 
+/// Root may write everything, so a folder that may not be written is had by a mount.
+#[test]
+fn a_read_only_mount_is_named_and_loses_nothing() {
+    let Some(disk) = Disk::mount("store::a_read_only_mount_is_named_and_loses_nothing", "4m") else {
+        return;
+    };
+    let folder = Folder::new();
+    let store = format!("sqlite://{}", disk.path().join("posthaste.db").display());
+    let publish = ["publish", "--type", "x", "--data", "{}", "--store", &store];
+    folder.ok(&publish);
+    disk.remount("ro");
+    for verb in [&publish[..], &["serve", "--store", &store], &["event", "list", "--store", &store]] {
+        folder
+            .run(verb)
+            .assert_failed(3, &["posthaste.db cannot be written", "mounted read-only", "mount it otherwise"]);
+    }
+    disk.remount("rw");
+    let listed = folder.json(&["event", "list", "--store", &store]);
+    assert_eq!(listed["events"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_full_disk_is_told_and_nothing_is_half_done() {
+    let Some(disk) = Disk::mount("store::a_full_disk_is_told_and_nothing_is_half_done", "2m") else { return };
+    let folder = Folder::new();
+    let store = format!("sqlite://{}", disk.path().join("posthaste.db").display());
+    let publish = |payload: &str| {
+        folder.run(&[
+            "publish",
+            "--type",
+            "x",
+            "--content-type",
+            "text/plain",
+            "--data",
+            payload,
+            "--store",
+            &store,
+        ])
+    };
+    assert_eq!(publish("small").code, 0);
+    std::fs::write(disk.path().join("ballast"), vec![0; 2 * 1024 * 1024]).unwrap_err();
+    publish(&"large".repeat(10_000)).assert_failed(4, &["is full; free some space"]);
+    std::fs::remove_file(disk.path().join("ballast")).unwrap();
+    assert_eq!(publish(&"large".repeat(10_000)).code, 0);
+    let listed = folder.json(&["event", "list", "--store", &store]);
+    assert_eq!(listed["events"].as_array().unwrap().len(), 2);
+}
+
 #[test]
 fn a_file_that_is_no_database_is_not_touched() {
     let folder = Folder::new();
@@ -47,6 +96,24 @@ fn a_schema_that_is_too_new_is_refused() {
     answer.assert_failed(3, &["900"]);
     folder.sql("UPDATE posthaste_meta SET schema = 1, compatible_from = 1");
     assert_eq!(folder.json(&["event", "list"])["events"].as_array().unwrap().len(), 1);
+}
+
+/// What is only looked at is not migrated; tables that somebody dropped are not made up for.
+#[test]
+fn a_schema_that_is_missing_is_told_and_made_by_migrate() {
+    let folder = Folder::new();
+    rusqlite::Connection::open(folder.path("posthaste.db"))
+        .unwrap()
+        .execute_batch("CREATE TABLE mine (a)")
+        .unwrap();
+    let look = ["event", "list", "--store", "sqlite://posthaste.db?mode=ro"];
+    folder.run(&look).assert_failed(3, &["failed to list events", "are missing", "posthaste migrate up"]);
+    folder.ok(&["migrate", "up"]);
+    folder.ok(&look);
+    folder.sql("DROP TABLE posthaste_events");
+    folder
+        .run(&["publish", "--type", "x", "--data", "{}"])
+        .assert_failed(3, &["failed to publish", "are missing", "restore a backup"]);
 }
 
 #[test]

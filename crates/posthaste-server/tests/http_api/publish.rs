@@ -107,6 +107,10 @@ async fn limits_hold_exactly_at_their_boundary() {
     assert_eq!(stand.client.publish(headed(64)).await.status, 201);
     assert!(stand.client.publish(headed(65)).await.problem(422).contains("the limit is 64"));
 
+    let heavy = |bytes: usize| json!({"type": "x", "headers": {"name": "v".repeat(bytes - 4)}}).to_string();
+    assert_eq!(stand.client.publish(heavy(16 * 1024)).await.status, 201);
+    assert!(stand.client.publish(heavy(16 * 1024 + 1)).await.problem(422).contains("the limit is 16384"));
+
     let many = |count: usize| json!(vec![json!({"type": "a"}); count]).to_string();
     assert!(stand.client.publish(many(1_001)).await.problem(413).contains("the limit is 1000"));
     stand.stopped().await;

@@ -51,3 +51,20 @@ async fn a_port_that_is_taken_is_said_before_anything_is_made() {
     assert!(said.contains(&format!("listen on {address}")) && said.contains("server.listen"), "{said}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was made");
 }
+
+/// Several times, because whoever forgets to close the store often does so by accident.
+#[tokio::test]
+async fn a_clean_stop_leaves_everything_in_the_file_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("posthaste.toml"), "[lanes.main]\nto = \"null:\"\n").unwrap();
+    for n in 0..5 {
+        let process = Process::start(folder.path()).await;
+        assert_eq!(process.client.publish(format!(r#"{{"type":"x","id":"{n}"}}"#)).await.status, 201);
+        process.signal("TERM").await;
+        assert!(process.ended().await.success());
+        assert!(
+            !folder.path().join("posthaste.db-wal").exists(),
+            "something is not in the file after stop {n}"
+        );
+    }
+}

@@ -1,5 +1,7 @@
 //! Taking in what the target says.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -11,6 +13,9 @@ use crate::relay::verdict::{Letter, Verdict, verdict};
 use crate::store::{Claimed, Outcome, Settled, Ticket};
 use crate::target::DeliverError;
 use crate::telemetry::field;
+
+/// Time between two looks for what is unanswered for long, at least.
+const SLOW_CHECK_MIN: Duration = Duration::from_millis(10);
 
 impl Drive<'_> {
     pub(super) fn answered(&mut self, answers: Answers) {
@@ -53,11 +58,15 @@ impl Drive<'_> {
     /// The event leaves the window for the parked events; if it holds its key there, its followers go behind it.
     pub(super) fn park(&mut self, claimed: Claimed, outcome: Outcome, error: DeliverError) {
         let dead = matches!(outcome, Outcome::Dead { .. });
-        let holds = !dead || self.lane.spec.on_dead == OnDead::Block;
-        if holds {
+        if !dead || self.lane.spec.on_dead == OnDead::Block {
             self.hold_key(&claimed);
+            self.window.leave(&claimed);
+        } else {
+            // Its followers go on when its death is recorded. Not before: after a crash it would be sent again, and might
+            // pass then, after them.
+            self.window.leave_key_busy(&claimed);
+            self.dead_keys.extend(self.window.ordering_key(&claimed).map(str::to_owned));
         }
-        self.window.leave(&claimed);
         let letter = Letter {
             lane: self.lane.name().clone(),
             envelope: claimed.parcel.envelope,
@@ -72,9 +81,15 @@ impl Drive<'_> {
     pub(super) fn hold_key(&mut self, claimed: &Claimed) {
         let Some(key) = self.window.ordering_key(claimed) else { return };
         for ticket in self.window.take_waiting(key) {
-            self.record(ticket, Outcome::Behind);
+            self.record(ticket, self.behind());
         }
         self.parked_keys.insert(key.to_owned());
+    }
+
+    /// What becomes of an event whose key is held. On leaving, earlier events of the key may have been released already:
+    /// parked behind the head, it would come out before them.
+    pub(super) fn behind(&self) -> Outcome {
+        if self.leaving.is_some() { Outcome::Released } else { Outcome::Behind }
     }
 
     /// What is unanswered for long is parked as leased, so that the place can move on; its answer settles it later.
@@ -84,7 +99,7 @@ impl Drive<'_> {
             return;
         }
         // Looking at every burst is not free, so it is done a few times in the span, not at every step.
-        self.next_slow_check = now + self.lane.slow_after / 4;
+        self.next_slow_check = now + (self.lane.slow_after / 4).max(SLOW_CHECK_MIN);
         let mut slow = Vec::new();
         for burst in self.bursts.iter_mut() {
             slow.extend(burst.newly_slow(self.lane.slow_after).into_iter().flatten().cloned());

@@ -13,10 +13,10 @@ impl Drive<'_> {
         if self.down_until.is_some() {
             return;
         }
-        if !self.reported_down {
+        if self.reported_down != Some(true) {
             let reason = crate::redact::clean(reason);
             warn!({ field::ERROR } = reason, "the target is away; waiting for it");
-            self.reported_down = true;
+            self.reported_down = Some(true);
             self.report_next = Some(Some(reason));
             self.meters.state(State::Waiting);
         }
@@ -26,9 +26,11 @@ impl Drive<'_> {
     /// Only an acknowledged event says that the target is back; an answered ping says that it is worth a try.
     pub(super) fn target_is_up(&mut self) {
         self.outage.over();
-        if self.reported_down {
-            info!("the target is back");
-            self.reported_down = false;
+        if self.reported_down != Some(false) {
+            if self.reported_down.is_some() {
+                info!("the target is back");
+            }
+            self.reported_down = Some(false);
             self.report_next = Some(None);
             self.meters.state(State::Active);
         }

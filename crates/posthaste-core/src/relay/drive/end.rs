@@ -1,12 +1,20 @@
 //! Giving the lease up.
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::{Drive, End, Leaving, Until};
 use crate::Result;
 use crate::store::{Outcome, Then};
 
 impl Drive<'_> {
+    /// Leaves within the grace period; if the lane is leaving already, for the reason that it has.
+    pub(super) fn stop(&mut self) {
+        self.stop_by = Some(Instant::now() + self.settings.grace);
+        if self.leaving.is_none() {
+            self.leave(Leaving::Stop);
+        }
+    }
+
     pub(super) fn leave(&mut self, leaving: Leaving) {
         self.leaving = Some(leaving);
         self.wait = None;
@@ -19,8 +27,7 @@ impl Drive<'_> {
     pub(super) fn has_ended(&self) -> bool {
         let quiet = self.window.in_flight() == 0 && self.settle.is_none();
         match &self.leaving {
-            Some(Leaving::Stop { by }) => quiet || Instant::now() >= *by,
-            Some(_) => quiet,
+            Some(_) => quiet || self.stop_by.is_some_and(|by| Instant::now() >= by),
             None if self.until == Until::Idle => {
                 let stuck = self.down_until.is_some();
                 let nothing_left = self.dry && self.window.held() == 0 && self.claim.is_none();
@@ -30,8 +37,13 @@ impl Drive<'_> {
         }
     }
 
-    /// Settles what there is and frees the lane.
+    /// Settles what there is and frees the lane; not longer than the lease lasts, after which that means nothing.
     pub(super) async fn give_up(&mut self) -> Result<End> {
+        let ends_at = self.pace.ends_at();
+        timeout_at(ends_at, self.settle_and_free()).await.unwrap_or(Ok(End::Lost))
+    }
+
+    async fn settle_and_free(&mut self) -> Result<End> {
         if let Some(settle) = self.settle.take() {
             let standing = settle.await?;
             if let Some(end) = self.settled(standing)? {
@@ -46,7 +58,7 @@ impl Drive<'_> {
         let (then, end) = match self.leaving.take() {
             Some(Leaving::Retired(reason)) => (Then::Retire(crate::redact::clean(&reason)), End::SetAside),
             Some(Leaving::Paused) => (Then::GiveUp, End::SetAside),
-            Some(Leaving::Stop { .. }) | None => (Then::GiveUp, End::GivenUp),
+            Some(Leaving::Stop) | None => (Then::GiveUp, End::GivenUp),
         };
         self.done.lanes_unavailable = u64::from(self.down_until.is_some());
         let outcomes = self.begin_settling();

@@ -57,7 +57,7 @@ pub(super) enum Until {
 
 /// Why the lease is going to be given up.
 enum Leaving {
-    Stop { by: Instant },
+    Stop,
     Paused,
     Retired(String),
 }
@@ -68,6 +68,8 @@ struct Settling {
     parks: bool,
     tally: Tally,
     letters: Vec<(bool, Letter)>,
+    dead_keys: Vec<String>,
+    unrecorded: bool,
 }
 
 pub(super) struct Drive<'a> {
@@ -94,6 +96,8 @@ pub(super) struct Drive<'a> {
     letters: Vec<(bool, Letter)>,
     /// Keys whose head goes to the parked events with the next settle: what a claim on its way brings of them goes behind.
     parked_keys: HashSet<String>,
+    /// Keys whose head is dead and holds nobody: they are free again when the next settle has recorded that.
+    dead_keys: Vec<String>,
     /// Whether the outcomes hold something that claims must see.
     parks: bool,
     unrecorded: bool,
@@ -104,11 +108,14 @@ pub(super) struct Drive<'a> {
     outage: Outage,
     /// The target is away; it is asked again at this time.
     down_until: Option<Instant>,
-    /// The lane's row says that the target is away.
-    reported_down: bool,
+    /// Whether the lane's row says that the target is away; unknown until this lease has said something, because the
+    /// owner before may have left it so.
+    reported_down: Option<bool>,
     report_next: Option<Option<String>>,
     next_slow_check: Instant,
     leaving: Option<Leaving>,
+    /// The relay stops, and what is in flight has time until then.
+    stop_by: Option<Instant>,
     done: Report,
 }
 
@@ -136,16 +143,18 @@ impl<'a> Drive<'a> {
             settling: None,
             letters: Vec::new(),
             parked_keys: HashSet::new(),
+            dead_keys: Vec::new(),
             parks: false,
             unrecorded: false,
             poll: POLL_FIRST,
             dry: false,
             outage: Outage::default(),
             down_until: None,
-            reported_down: false,
+            reported_down: None,
             report_next: None,
             next_slow_check: since,
             leaving: None,
+            stop_by: None,
             done: Report::default(),
         }
     }
@@ -153,6 +162,11 @@ impl<'a> Drive<'a> {
     /// What was recorded so far.
     pub(super) fn report(&self) -> Report {
         self.done
+    }
+
+    /// Whether the store has recorded anything under this lease.
+    pub(super) fn has_settled(&self) -> bool {
+        self.pace.has_settled()
     }
 
     /// Runs until the lease ends, on purpose or not.
@@ -178,10 +192,10 @@ impl<'a> Drive<'a> {
     /// Waits for the first thing that happens and takes it in.
     async fn step(&mut self, stopped: &mut watch::Receiver<bool>) -> Result<Option<End>> {
         let wake_at = self.wake_at();
-        let can_stop = self.until == Until::Stopped && !matches!(self.leaving, Some(Leaving::Stop { .. }));
+        let can_stop = self.until == Until::Stopped && self.stop_by.is_none();
         tokio::select! {
             biased;
-            () = told(stopped), if can_stop => self.leave(Leaving::Stop { by: Instant::now() + self.settings.grace }),
+            () = told(stopped), if can_stop => self.stop(),
             standing = slot(&mut self.settle) => return self.settled(standing?),
             (since, claimed) = slot(&mut self.claim) => self.claimed(since, claimed?),
             Some(answers) = self.bursts.next(), if !self.bursts.is_empty() => self.answered(answers),
@@ -203,7 +217,7 @@ impl<'a> Drive<'a> {
     /// When something must be done even if nothing happens.
     fn wake_at(&self) -> Instant {
         let mut at = self.pace.ends_at();
-        if self.settle.is_none() && !(self.parks && self.claim.is_some()) {
+        if self.settle.is_none() && !self.settle_must_wait() {
             at = at.min(self.settle_at());
         }
         if self.ping.is_none()
@@ -211,8 +225,8 @@ impl<'a> Drive<'a> {
         {
             at = at.min(until);
         }
-        if let Some(Leaving::Stop { by }) = &self.leaving {
-            at = at.min(*by);
+        if let Some(by) = self.stop_by {
+            at = at.min(by);
         }
         if !self.bursts.is_empty() {
             at = at.min(self.next_slow_check);

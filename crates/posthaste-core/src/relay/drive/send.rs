@@ -15,7 +15,7 @@ impl Drive<'_> {
             return;
         }
         let target = self.lane.target.as_ref();
-        let burst_max = target.capabilities().burst_max as usize;
+        let burst_max = target.capabilities().burst_max.max(1) as usize;
         while self.window.ready() > 0 && self.window.in_flight() < self.width && self.may_answer_more() {
             let burst = self.window.take_burst(burst_max.min(self.width - self.window.in_flight()));
             let burst = self.keep_sendable(burst);

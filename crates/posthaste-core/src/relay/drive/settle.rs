@@ -4,6 +4,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::{Drive, End, Leaving, Settling, Until};
+use crate::lane::Order;
 use crate::relay::meters::Tally;
 use crate::store::{Settled, Standing, Then};
 use crate::telemetry::field;
@@ -11,9 +12,7 @@ use crate::{Result, crash};
 
 impl Drive<'_> {
     pub(super) fn start_settle(&mut self) {
-        // What parks must not overtake a claim on its way: that claim has not seen it.
-        if self.settle.is_some() || (self.parks && self.claim.is_some()) || Instant::now() < self.settle_at()
-        {
+        if self.settle.is_some() || self.settle_must_wait() || Instant::now() < self.settle_at() {
             return;
         }
         let then = match self.report_next.take() {
@@ -23,6 +22,11 @@ impl Drive<'_> {
         let outcomes = self.begin_settling();
         let (store, lease) = (&self.settings.store, self.lease);
         self.settle = Some(Box::pin(async move { store.settle(lease, outcomes, then).await }));
+    }
+
+    /// What parks must not overtake a claim on its way: that claim has not seen it. Order per key only.
+    pub(super) fn settle_must_wait(&self) -> bool {
+        self.parks && self.claim.is_some() && self.lane.spec.order == Order::PerKey
     }
 
     pub(super) fn settle_at(&self) -> Instant {
@@ -40,8 +44,9 @@ impl Drive<'_> {
             parks: std::mem::take(&mut self.parks),
             tally: Tally::of(&outcomes),
             letters: std::mem::take(&mut self.letters),
+            dead_keys: std::mem::take(&mut self.dead_keys),
+            unrecorded: std::mem::take(&mut self.unrecorded),
         });
-        self.unrecorded = false;
         outcomes
     }
 
@@ -71,11 +76,12 @@ impl Drive<'_> {
         if !self.parks {
             self.parked_keys.clear();
         }
+        settling.dead_keys.iter().for_each(|key| self.window.free(key));
         if tally.delivered + tally.retry + tally.dead > 0 {
             // Something got through: whatever made the relay stumble before is behind it.
             self.width = self.lane.in_flight_max() as usize;
         }
-        if !tally.is_empty() {
+        if !tally.is_empty() || settling.unrecorded {
             // What was recorded may have made room behind a key: look again, and do not sleep over it.
             self.dry = false;
             self.wait = None;

@@ -23,8 +23,14 @@ pub(in crate::cli) struct Args {
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let filter = dead_of_a_lane(&args.filter)?;
     let store = context.existing_store().await?;
-    let action =
-        Action { context, store: &*store, filter: &filter, what: "dead events", nothing_fails: true };
+    let action = Action {
+        context,
+        store: &*store,
+        filter: &filter,
+        object: String::new(),
+        what: "dead events",
+        nothing_fails: true,
+    };
     let discard = |dry_run| Command::Discard { reason: args.reason.clone(), dry_run };
     action.run_for_good(args.consent, discard).await
 }

@@ -9,7 +9,8 @@ use super::super::output;
 use crate::exit::Failure;
 use crate::http::wire::{EventDocument, LaneViewDocument};
 
-const HEAD: [&str; 7] = ["DEAD SINCE (UTC)", "LANE", "ID", "TYPE", "FAILED", "CODE", "ERROR"];
+/// How often it was tried is told by `dead show`: here the error needs the room.
+const HEAD: [&str; 6] = ["DEAD SINCE (UTC)", "LANE", "ID", "TYPE", "CODE", "ERROR"];
 /// How much of an error a row shows.
 const ERROR_CHARS_MAX: usize = 60;
 
@@ -47,7 +48,6 @@ fn row(event: &EventDocument, view: &LaneViewDocument) -> Vec<String> {
         view.lane.clone(),
         event.id.clone(),
         event.event_type.clone(),
-        view.attempts.to_string(),
         view.code.clone().unwrap_or_default(),
         error.chars().take(ERROR_CHARS_MAX).collect(),
     ]

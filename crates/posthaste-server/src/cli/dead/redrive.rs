@@ -20,7 +20,13 @@ pub(in crate::cli) struct Args {
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let filter = dead_of_a_lane(&args.filter)?;
     let store = context.existing_store().await?;
-    let action =
-        Action { context, store: &*store, filter: &filter, what: "dead events", nothing_fails: true };
+    let action = Action {
+        context,
+        store: &*store,
+        filter: &filter,
+        object: String::new(),
+        what: "dead events",
+        nothing_fails: true,
+    };
     action.run(args.dry_run, |dry_run| Command::Redrive { dry_run }).await
 }

@@ -1,15 +1,17 @@
 //! `posthaste event list`: a page of events, the newest first.
 
+use std::collections::BTreeMap;
+
 use posthaste::admin::{EventState, Page};
 
 use super::super::context::{Access, Context};
 use super::super::filter::{FilterArgs, state};
 use super::super::output;
 use crate::exit::Failure;
-use crate::http::wire::{EventDocument, EventPage};
+use crate::http::wire::{EventDocument, EventPage, LaneViewDocument};
 
-/// The columns of a list of events.
-pub(in crate::cli) const HEAD: [&str; 6] = ["TIME (UTC)", "ID", "TYPE", "TOPIC", "KEY", "LANES"];
+/// Which column of [`row`] is the topic.
+const TOPIC: usize = 3;
 
 /// What `event list` takes.
 #[derive(Debug, clap::Args)]
@@ -40,9 +42,20 @@ pub(in crate::cli) async fn run(args: &Args, context: &Context) -> Result<(), Fa
     if context.json() {
         return output::json(&page);
     }
-    output::table(&HEAD, page.events.iter().map(row).collect(), "no events")?;
+    show(&page)?;
     tell_next(&page);
     Ok(())
+}
+
+/// A table for people. Most topics are the type; then a column less leaves room for the rest.
+fn show(page: &EventPage) -> Result<(), Failure> {
+    let mut head = vec!["TIME (UTC)", "ID", "TYPE", "TOPIC", "KEY", "LANES"];
+    let mut rows: Vec<_> = page.events.iter().map(row).collect();
+    if page.events.iter().all(|event| event.topic == event.event_type) {
+        head.remove(TOPIC);
+        rows.iter_mut().for_each(|row| drop(row.remove(TOPIC)));
+    }
+    output::table(&head, rows, "no events")
 }
 
 /// A page of events by the server or from the store: the same document.
@@ -67,17 +80,29 @@ pub(in crate::cli) async fn fetch(
     }
 }
 
-/// One event as a row under [`HEAD`].
+/// One event as a row: time, id, type, topic, key, lanes.
 pub(in crate::cli) fn row(event: &EventDocument) -> Vec<String> {
-    let lanes: Vec<_> = event.lanes.iter().map(|view| format!("{} {}", view.lane, view.state)).collect();
     vec![
         output::time(&event.created_at),
         event.id.clone(),
         event.event_type.clone(),
         event.topic.clone(),
         event.key.clone().unwrap_or_default(),
-        lanes.join(", "),
+        lanes(&event.lanes),
     ]
+}
+
+/// `main delivered`, or of several lanes `2 delivered, 1 dead`: `event show` names them.
+fn lanes(views: &[LaneViewDocument]) -> String {
+    if let [view] = views {
+        return format!("{} {}", view.lane, view.state);
+    }
+    let mut counts = BTreeMap::<&str, usize>::new();
+    for view in views {
+        *counts.entry(&view.state).or_default() += 1;
+    }
+    let counts: Vec<_> = counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
+    counts.join(", ")
 }
 
 /// Says on stderr how to read on.

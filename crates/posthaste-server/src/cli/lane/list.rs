@@ -17,7 +17,14 @@ pub(in crate::cli) async fn run(context: &Context) -> Result<(), Failure> {
         &HEAD,
         page.lanes.iter().map(row).collect(),
         "no lanes; a relay makes them when it first drives them",
-    )
+    )?;
+    // Below the table, where a sentence has room.
+    for lane in &page.lanes {
+        if let Some(reason) = &lane.reason {
+            output::line(&format!("{} is {}: {}", lane.lane, lane.state, output::plain(reason)))?;
+        }
+    }
+    Ok(())
 }
 
 /// Every lane, by the server or from the store.
@@ -34,13 +41,9 @@ pub(in crate::cli) async fn fetch(context: &Context) -> Result<LanePage, Failure
 }
 
 fn row(lane: &LaneDocument) -> Vec<String> {
-    let state = match &lane.reason {
-        Some(reason) => format!("{}: {reason}", lane.state),
-        None => lane.state.clone(),
-    };
     vec![
         lane.lane.clone(),
-        state,
+        lane.state.clone(),
         lane.owner.clone().unwrap_or_default(),
         lane.unread.to_string(),
         lane.delivered.to_string(),

@@ -23,7 +23,14 @@ pub(in crate::cli) struct Args {
 pub(super) async fn run(args: &Args, pause: bool, context: &Context) -> Result<(), Failure> {
     let store = context.existing_store().await?;
     let filter = only(args.lane.as_ref());
-    let action = Action { context, store: &*store, filter: &filter, what: "lanes", nothing_fails: true };
+    let action = Action {
+        context,
+        store: &*store,
+        filter: &filter,
+        object: String::new(),
+        what: "lanes",
+        nothing_fails: true,
+    };
     let command = move |_| if pause { Command::Pause } else { Command::Resume };
     action.run(DryRun { dry_run: false }, command).await
 }

@@ -22,7 +22,13 @@ pub(in crate::cli) struct Args {
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let store = context.existing_store().await?;
     let filter = only(Some(&args.lane));
-    let action =
-        Action { context, store: &*store, filter: &filter, what: "parked events", nothing_fails: false };
+    let action = Action {
+        context,
+        store: &*store,
+        filter: &filter,
+        object: format!("lane {} with ", args.lane),
+        what: "parked events",
+        nothing_fails: false,
+    };
     action.run_for_good(args.consent, |dry_run| Command::Remove { dry_run }).await
 }

@@ -30,7 +30,8 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         context,
         store: &*store,
         filter: &filter,
-        what: "events, skipped or repeated",
+        object: format!("lane {} past ", args.lane),
+        what: "events, which are skipped or come again",
         nothing_fails: false,
     };
     action.run_for_good(args.consent, |dry_run| Command::Seek { to: args.to, dry_run }).await

@@ -65,7 +65,16 @@ impl<'a> Members<'a> {
 
     /// Takes a member that is an object of strings.
     pub(super) fn strings(&mut self, name: &str) -> BTreeMap<String, String> {
-        self.typed(name, "an object whose values are strings").unwrap_or_default()
+        let Pairs(pairs) = self.typed(name, "an object whose values are strings").unwrap_or_default();
+        let mut strings = BTreeMap::new();
+        for (key, value) in pairs {
+            // Which of two was meant is not ours to guess.
+            if let Some(first) = strings.insert(key.clone(), value) {
+                self.mistake(format!("{name} has {key:?} twice"));
+                strings.insert(key, first);
+            }
+        }
+        strings
     }
 
     /// Takes everything that is left.
@@ -130,9 +139,38 @@ impl<'de> Visitor<'de> for MembersVisitor {
             }
             if members.left.iter().any(|(known, _)| *known == name) {
                 members.mistake(format!("{name:?} is there twice"));
+            } else {
+                members.left.push((name, value));
             }
-            members.left.push((name, value));
         }
         Ok(members)
+    }
+}
+
+/// The members of an object of strings, as they were sent: a map would keep one of two with the same name.
+#[derive(Default)]
+struct Pairs(Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(PairsVisitor)
+    }
+}
+
+struct PairsVisitor;
+
+impl<'de> Visitor<'de> for PairsVisitor {
+    type Value = Pairs;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of strings")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut pairs = Vec::new();
+        while let Some(pair) = map.next_entry()? {
+            pairs.push(pair);
+        }
+        Ok(Pairs(pairs))
     }
 }

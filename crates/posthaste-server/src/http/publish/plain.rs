@@ -99,7 +99,8 @@ mod tests {
         ] {
             assert!(mistakes.contains(part), "{part:?} is not in {mistakes}");
         }
-        assert!(detail(r#"{"type":"x","type":"y"}"#).contains("twice"));
+        assert_eq!(detail(r#"{"type":"x","type":"y"}"#), "\"type\" is there twice");
+        assert_eq!(detail(r#"{"type":"x","headers":{"a":"1","a":"2"}}"#), "headers has \"a\" twice");
         assert!(detail(r#"{"type":"x","data_base64":"not base64"}"#).contains("not base64"));
         assert!(detail("[1]").contains("JSON object"));
         let never = detail(

@@ -195,6 +195,15 @@ pub async fn crashes_of_an_idle_or_waiting_lane_are_no_stumbles(bench: StoreBenc
         bench.pass(main.lease + SECOND);
         ensure_eq!(bench.drive(&main).await?.lease.stumbles(), fresh, "stumbles of an idle lane");
     }
+    bench.publish(&["parked"]).await?;
+    bench.pass(main.lease + SECOND);
+    let driver = bench.drive(&main).await?;
+    let claimed = driver.claim_all().await?;
+    driver.settle_as(&claimed, retry(1_000 * main.lease)).await?;
+    for _ in 0..3 {
+        bench.pass(main.lease + SECOND);
+        ensure_eq!(bench.drive(&main).await?.lease.stumbles(), fresh, "stumbles while nothing is due");
+    }
     bench.publish(&["a"]).await?;
     bench.pass(main.lease + SECOND);
     for _ in 0..3 {

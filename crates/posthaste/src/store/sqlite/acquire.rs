@@ -44,7 +44,7 @@ pub(super) fn acquire(
     if !is_free(&row, spec, owner, now) {
         return Ok(None);
     }
-    let stumbles = if is_stumble(connection, sql, &row)? { row.stumbles + 1 } else { 1 };
+    let stumbles = if is_stumble(connection, sql, spec, &row, now)? { row.stumbles + 1 } else { 1 };
     connection.prepare_cached(&sql.lane_take)?.execute((
         spec.name.as_str(),
         SHARD,
@@ -107,13 +107,19 @@ fn is_free(row: &LaneRow, spec: &LaneSpec, owner: &Owner, now: Timestamp) -> boo
 }
 
 /// Whether the last owner may have been ended by what it delivered: it did not end cleanly, its target took events, and
-/// there is something that it may have been delivering. An idle lane, or one whose target is away, is nobody's fault.
-fn is_stumble(connection: &Connection, sql: &SqliteSql, row: &LaneRow) -> rusqlite::Result<bool> {
+/// there is something due that it may have been delivering. An idle lane, or one whose target is away, is nobody's fault.
+fn is_stumble(
+    connection: &Connection,
+    sql: &SqliteSql,
+    spec: &LaneSpec,
+    row: &LaneRow,
+    now: Timestamp,
+) -> rusqlite::Result<bool> {
     if row.owner_run.is_none() || row.state != LaneState::Active {
         return Ok(false);
     }
-    let beyond = || connection.prepare_cached(&sql.log_beyond)?.query_row([row.position], |row| row.get(0));
-    Ok(row.waiting > 0 || beyond()?)
+    let unread = connection.prepare_cached(&sql.log_beyond)?.query_row([row.position], |row| row.get(0))?;
+    Ok(unread || connection.prepare_cached(&sql.due)?.exists((spec.name.as_str(), SHARD, now.as_micros()))?)
 }
 
 /// Nobody waits behind nobody: whatever happened to the rows or to the lane's order, from here on it is right again.

@@ -119,7 +119,7 @@ impl Reading {
     /// Moves the place over what is settled without a gap; answers how many acknowledged events it passed.
     pub(super) fn advance(&mut self) -> u64 {
         let Some(place) = self.prefix.advance() else { return 0 };
-        let beyond = self.aside.split_off(&(place.seq + 1));
+        let beyond = self.aside.split_off(&place.seq.saturating_add(1));
         let passed_aside = std::mem::replace(&mut self.aside, beyond).len() as u64;
         let taken = place.taken - self.place.taken;
         self.place = place;

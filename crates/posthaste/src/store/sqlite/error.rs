@@ -17,13 +17,13 @@ fn meaning(error: &rusqlite::Error, path: &Path) -> (ErrorKind, String) {
         return (ErrorKind::Corrupt, format!("{file} holds something that cannot be read"));
     };
     match code {
+        _ if error.sqlite_error().is_some_and(is_no_room) => (
+            ErrorKind::Unavailable,
+            format!("the disk of {file} is full; free some space, nothing was stored"),
+        ),
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => (
             ErrorKind::Unavailable,
             format!("{file} is locked by another process for too long; end its long write transaction"),
-        ),
-        ErrorCode::DiskFull => (
-            ErrorKind::Unavailable,
-            format!("the disk of {file} is full; free some space, nothing was stored"),
         ),
         ErrorCode::SystemIoFailure => {
             (ErrorKind::Unavailable, format!("{file} cannot be read or written; look at its disk"))
@@ -53,9 +53,16 @@ fn meaning(error: &rusqlite::Error, path: &Path) -> (ErrorKind, String) {
         }
         _ => (
             ErrorKind::Config,
-            format!("the tables in {file} are missing or not as expected; run `posthaste migrate up`"),
+            format!(
+                "the tables in {file} are missing or not as expected; run `posthaste migrate up`, or restore a backup if somebody changed them"
+            ),
         ),
     }
+}
+
+/// Also where not the file itself but the small one beside it, which readers and writers share, found no room.
+fn is_no_room(error: &rusqlite::ffi::Error) -> bool {
+    error.code == ErrorCode::DiskFull || error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE
 }
 
 /// The same failure for everybody who shared a commit.
