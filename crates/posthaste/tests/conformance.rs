@@ -4,6 +4,7 @@
 //! `CI=true` that is a failure.
 
 mod conformance {
+    pub(crate) mod postgres;
     pub(crate) mod rusqlite;
     pub(crate) mod sqlite;
     pub(crate) mod sqlx_sqlite;
@@ -16,8 +17,14 @@ use posthaste_testkit::harness;
 use posthaste_testkit::memory::{MemoryDriver, MemoryRigs};
 
 fn main() -> ExitCode {
+    let [direct, pooled] = conformance::postgres::RIGS;
     harness::run(
-        &[Arc::new(MemoryRigs), Arc::new(conformance::sqlite::SqliteRigs)],
+        &[
+            Arc::new(MemoryRigs),
+            Arc::new(conformance::sqlite::SqliteRigs),
+            Arc::new(direct),
+            Arc::new(pooled),
+        ],
         &[
             Arc::new(MemoryDriver),
             Arc::new(conformance::rusqlite::RusqliteDriver),

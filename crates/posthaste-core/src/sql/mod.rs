@@ -3,8 +3,12 @@
 //! Core runs none of it. A store hands the texts to its driver, reads a row of events into a [`StoredEvent`], and
 //! everything else about the statements can be read here without knowing a driver.
 
+mod postgres;
 mod sqlite;
 mod stored_event;
 
+pub use postgres::{
+    POSTGRES_COMPATIBLE_FROM, POSTGRES_SCHEMA, PostgresSql, postgres_ddl, postgres_migrations,
+};
 pub use sqlite::{SQLITE_COMPATIBLE_FROM, SQLITE_SCHEMA, SqliteSql, sqlite_ddl, sqlite_migrations};
 pub use stored_event::StoredEvent;

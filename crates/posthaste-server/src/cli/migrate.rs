@@ -33,7 +33,13 @@ struct StatusDocument {
 pub(super) async fn run(verb: &Verb, context: &Context) -> Result<(), Failure> {
     match verb {
         Verb::Print => {
-            output::write(posthaste_core::sql::sqlite_ddl(&context.config.store.prefix).as_bytes())
+            let store = &context.config.store;
+            let ddl = if store.is_postgres() {
+                posthaste_core::sql::postgres_ddl(&store.prefix)
+            } else {
+                posthaste_core::sql::sqlite_ddl(&store.prefix)
+            };
+            output::write(ddl.as_bytes())
         }
         Verb::Status => {
             let status = context.existing_store().await?.status().await.map_err(during)?;

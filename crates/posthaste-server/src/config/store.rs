@@ -57,7 +57,7 @@ impl StoreConfig {
         };
         section.choice("engine", &[("log", ())]);
         section.require("url", config.has_known_scheme(), || {
-            "is not the address of a store that this build has; write sqlite://FILE".to_owned()
+            "is not the address of a store that this build has; write sqlite://FILE or postgres://USER@HOST/DATABASE".to_owned()
         });
         section.require("retain_max", config.retain_max >= config.retain, || {
             "is shorter than retain; a lane that nobody drives would lose what a driven one keeps".to_owned()
@@ -66,7 +66,13 @@ impl StoreConfig {
     }
 
     fn has_known_scheme(&self) -> bool {
-        self.database_file().is_some()
+        self.database_file().is_some() || self.is_postgres()
+    }
+
+    /// Whether the store is on a Postgres server.
+    pub fn is_postgres(&self) -> bool {
+        let url = self.url.expose_secret();
+        url.starts_with("postgres://") || url.starts_with("postgresql://")
     }
 }
 

@@ -6,9 +6,17 @@
 //! # Ok(()) }
 //! ```
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod audit;
 mod options;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod spec;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod totals;
 
 use std::sync::Arc;
 
@@ -19,7 +27,7 @@ pub use options::{StoreOptions, Synchronous};
 pub use posthaste_core::store::*;
 
 /// Opens the store at this URL with the default options: `sqlite://posthaste.db`, `sqlite:///abs/path.db`,
-/// `sqlite:posthaste.db?mode=ro`.
+/// `sqlite:posthaste.db?mode=ro`, `postgres://user@host/database`.
 ///
 /// # Errors
 /// `Config` for a URL that no store of this build understands, and whatever the store says about its file or server.
@@ -33,17 +41,19 @@ pub async fn open(url: &str) -> Result<Arc<dyn Backend>> {
 /// As [`open`].
 pub async fn open_with(url: &str, options: StoreOptions) -> Result<Arc<dyn Backend>> {
     let (scheme, rest) = url.split_once(':').ok_or_else(|| not_a_store(url))?;
+    // Not every build has a store that needs them.
+    let _ = (rest, &options);
     match scheme {
         #[cfg(feature = "sqlite")]
         "sqlite" => Ok(Arc::new(sqlite::SqliteStore::open(rest, options).await?)),
         #[cfg(not(feature = "sqlite"))]
-        "sqlite" => {
-            let _ = (rest, options);
-            Err(Error::config("this build has no SQLite; build it with the feature `sqlite`"))
+        "sqlite" => Err(Error::config("this build has no SQLite; build it with the feature `sqlite`")),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => Ok(Arc::new(postgres::PostgresStore::open(url, options)?)),
+        #[cfg(not(feature = "postgres"))]
+        "postgres" | "postgresql" => {
+            Err(Error::config("this build has no Postgres; build it with the feature `postgres`"))
         }
-        "postgres" | "postgresql" => Err(Error::config(
-            "postgres:// is not in this build yet; use sqlite://FILE, like sqlite://posthaste.db",
-        )),
         _ => Err(not_a_store(url)),
     }
 }
@@ -52,7 +62,7 @@ fn not_a_store(url: &str) -> Error {
     // The text may hold a password in a place where none is expected, so only what stands before the colon is shown.
     let scheme: String = url.split(':').next().unwrap_or_default().chars().take(20).collect();
     Error::config(format!(
-        "the store URL that begins with {scheme:?} is not understood; use sqlite://FILE, like sqlite://posthaste.db \
-         (postgres:// is not in this build yet)"
+        "the store URL that begins with {scheme:?} is not understood; use sqlite://FILE, like sqlite://posthaste.db, \
+         or postgres://USER@HOST/DATABASE"
     ))
 }

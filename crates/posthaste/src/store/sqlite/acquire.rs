@@ -6,11 +6,11 @@ use posthaste_core::sql::SqliteSql;
 use posthaste_core::store::Owner;
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
-use serde_json::json;
 
 use super::cursor::SHARD;
 use super::log;
 use super::rows::lane_state;
+use crate::store::spec;
 
 /// A lane that was taken.
 pub(super) struct Taken {
@@ -51,7 +51,7 @@ pub(super) fn acquire(
         &owner.name,
         &owner.run,
         now.after(spec.lease).as_micros(),
-        spec_column(spec),
+        spec::column(spec),
         now.as_micros(),
         stumbles,
     ))?;
@@ -89,7 +89,7 @@ fn make(
         _ => log::before_first(connection, sql)?,
     };
     let epoch: i64 = connection.query_row(&sql.epoch_floor_get, [], |row| row.get(0))?;
-    let values = (spec.name.as_str(), SHARD, epoch, position, spec_column(spec), now.as_micros());
+    let values = (spec.name.as_str(), SHARD, epoch, position, spec::column(spec), now.as_micros());
     connection.prepare_cached(&sql.lane_insert)?.execute(values)?;
     let state = LaneState::Active;
     Ok(LaneRow { owner_run: None, lease_until: 0, epoch, position, stumbles: 0, state, waiting: 0 })
@@ -137,12 +137,4 @@ fn promote(
         connection.prepare_cached(&sql.promote_unordered)?.execute((lane, SHARD, now))?;
     }
     Ok(())
-}
-
-/// What operators and commands see of the lane's settings.
-fn spec_column(spec: &LaneSpec) -> String {
-    let topics: Vec<&str> = spec.topics.iter().map(|pattern| pattern.as_str()).collect();
-    let order = if spec.order == Order::PerKey { "key" } else { "none" };
-    let on_dead = if spec.on_dead == OnDead::Block { "block" } else { "go on" };
-    json!({ "topics": topics, "order": order, "on_dead": on_dead }).to_string()
 }

@@ -28,7 +28,6 @@ mod publish;
 mod reader;
 mod rows;
 mod settle;
-mod totals;
 mod writer;
 
 use std::collections::{HashMap, HashSet};

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::cursor::{Cursor, Reading, SHARD, ToPark, Why};
 use super::rows::{self, lane_state};
-use super::totals::Totals;
+use crate::store::totals::Totals;
 
 /// What a relay hands in.
 pub(super) struct Request {

@@ -9,11 +9,11 @@ use posthaste_core::time::Timestamp;
 use posthaste_core::{Error, Result};
 use rusqlite::{Connection, OptionalExtension};
 
-use super::audit::Note;
 use super::change::{self, Change, Step};
 use super::lanes::{self, KnownLane};
 use super::prune::{self, Before};
 use super::scan::Stretch;
+use crate::store::audit::Note;
 use crate::store::sqlite::cursor::SHARD;
 use crate::store::sqlite::{SqliteStore, log};
 
@@ -87,7 +87,7 @@ impl SqliteStore {
                 let work = move |connection: &Connection, sql: &SqliteSql, now| {
                     let taken = step(connection, sql, first, Some(now))?;
                     if taken.next.is_none() {
-                        note.write(connection, sql, sum(so_far, taken), now)?;
+                        write_note(&note, connection, sql, sum(so_far, taken), now)?;
                     }
                     Ok(taken)
                 };
@@ -111,7 +111,7 @@ impl SqliteStore {
                 changed += statement.execute((name.as_str(), SHARD, state.name(), now.as_micros()))? as u64;
             }
             let applied = Applied::new(changed, changed);
-            note.write(connection, sql, applied, now)?;
+            write_note(&note, connection, sql, applied, now)?;
             Ok(applied)
         })
         .await
@@ -134,7 +134,7 @@ impl SqliteStore {
             let values = (lane.name.as_str(), SHARD, place, now.as_micros());
             connection.prepare_cached(&sql.lane_seek)?.execute(values)?;
             let applied = Applied::new(matched, matched);
-            note.write(connection, sql, applied, now)?;
+            write_note(&note, connection, sql, applied, now)?;
             Ok(applied)
         })
         .await
@@ -211,6 +211,27 @@ fn remove_step(connection: &Connection, sql: &SqliteSql, lane: &LaneName) -> rus
         connection.prepare_cached(&sql.epoch_floor_raise)?.execute([epoch])?;
     }
     Ok(Step { matched: count, changed: count, next: None })
+}
+
+/// Writes the record, in the transaction of the last change.
+fn write_note(
+    note: &Note,
+    connection: &Connection,
+    sql: &SqliteSql,
+    applied: Applied,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    connection.prepare_cached(&sql.audit_insert)?.execute((
+        now.as_micros(),
+        &note.actor,
+        &note.via,
+        note.command,
+        &note.filter,
+        count(applied.matched),
+        count(applied.changed),
+    ))?;
+    Ok(())
 }
 
 fn place_of(connection: &Connection, sql: &SqliteSql, to: Seek) -> rusqlite::Result<i64> {

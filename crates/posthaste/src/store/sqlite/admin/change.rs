@@ -13,7 +13,7 @@ use super::lanes;
 use super::question::Question;
 use super::scan::{Head, Source, Stretch, Way, walk};
 use crate::store::sqlite::cursor::SHARD;
-use crate::store::sqlite::totals::Totals;
+use crate::store::totals::Totals;
 
 /// How many events one step changes: what a commit may hold up others for.
 const STEP_CHANGES_MAX: usize = 1_000;
@@ -215,12 +215,12 @@ pub(super) fn promote<'a>(
     now: Timestamp,
 ) -> rusqlite::Result<()> {
     let known = lanes::known(connection, sql)?;
-    let Some(known) = known.iter().find(|known| known.name.as_str() == lane && known.is_ordered) else {
+    let Some(known) = known.iter().find(|known| known.name.as_str() == lane && known.spec.is_ordered) else {
         return Ok(());
     };
     let mut statement = connection.prepare_cached(&sql.promote)?;
     for key in keys {
-        statement.execute((lane, SHARD, key, now.as_micros(), known.blocks_on_dead))?;
+        statement.execute((lane, SHARD, key, now.as_micros(), known.spec.blocks_on_dead))?;
     }
     Ok(())
 }

@@ -2,11 +2,11 @@
 
 use posthaste_core::admin::LaneStats;
 use posthaste_core::lane::LaneName;
-use posthaste_core::pattern::Pattern;
 use posthaste_core::sql::SqliteSql;
 use posthaste_core::time::Timestamp;
 use rusqlite::Connection;
 
+use crate::store::spec::StoredSpec;
 use crate::store::sqlite::{log, rows};
 
 /// A lane as commands and filters need it.
@@ -14,28 +14,7 @@ use crate::store::sqlite::{log, rows};
 pub(super) struct KnownLane {
     pub(super) name: LaneName,
     pub(super) position: i64,
-    pub(super) is_ordered: bool,
-    pub(super) blocks_on_dead: bool,
-    topics: Vec<Pattern>,
-}
-
-impl KnownLane {
-    fn read(name: LaneName, position: i64, spec: &str) -> Self {
-        let spec: serde_json::Value = serde_json::from_str(spec).unwrap_or_default();
-        let is = |field: &str, word: &str| spec.get(field).and_then(|value| value.as_str()) == Some(word);
-        let topics = spec.get("topics").and_then(|topics| topics.as_array()).cloned().unwrap_or_default();
-        Self {
-            name,
-            position,
-            is_ordered: is("order", "key"),
-            blocks_on_dead: is("on_dead", "block"),
-            topics: topics.iter().filter_map(|topic| topic.as_str()?.parse().ok()).collect(),
-        }
-    }
-
-    pub(super) fn wants(&self, topic: &str) -> bool {
-        self.topics.iter().any(|pattern| pattern.matches(topic))
-    }
+    pub(super) spec: StoredSpec,
 }
 
 /// Every lane, as commands and filters need it.
@@ -46,7 +25,8 @@ pub(super) fn known(connection: &Connection, sql: &SqliteSql) -> rusqlite::Resul
     while let Some(row) = all.next()? {
         // A name that no lane can have was not written by us.
         if let Ok(name) = rows::text(row, 0)?.parse() {
-            lanes.push(KnownLane::read(name, row.get(6)?, &rows::text(row, 13)?));
+            let spec = StoredSpec::read(&rows::text(row, 13)?);
+            lanes.push(KnownLane { name, position: row.get(6)?, spec });
         }
     }
     Ok(lanes)

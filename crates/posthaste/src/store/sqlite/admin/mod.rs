@@ -1,7 +1,6 @@
 //! The operator's side: looking, and commands, each in small steps and with a record of who gave it.
 
 mod apply;
-mod audit;
 mod change;
 mod find;
 mod lanes;

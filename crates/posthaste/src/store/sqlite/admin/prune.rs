@@ -6,8 +6,8 @@ use rusqlite::{Connection, Row};
 
 use super::change::{Step, add_totals, promote};
 use super::lanes;
-use crate::store::sqlite::totals::Totals;
 use crate::store::sqlite::{log, rows};
+use crate::store::totals::Totals;
 
 /// How many rows one step removes.
 pub(super) const STEP_ROWS_MAX: usize = 1_000;

@@ -69,7 +69,7 @@ impl<'a> Question<'a> {
         for lane in &self.lanes {
             if let Some(index) = parked.iter().position(|view| view.lane == lane.name) {
                 views.push(parked.swap_remove(index));
-            } else if lane.wants(&head.topic) {
+            } else if lane.spec.wants(&head.topic) {
                 let is_passed = head.seq <= lane.position;
                 let state = if is_passed { EventState::Delivered } else { EventState::Pending };
                 views.push(LaneView::new(lane.name.clone(), state));

@@ -12,18 +12,18 @@
 
 /// What is added to a lane's totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Totals {
-    pub(super) accepted: i64,
-    pub(super) delivered: i64,
-    pub(super) waiting: i64,
-    pub(super) dead: i64,
-    pub(super) discarded: i64,
-    pub(super) replayed: i64,
+pub(in crate::store) struct Totals {
+    pub(in crate::store) accepted: i64,
+    pub(in crate::store) delivered: i64,
+    pub(in crate::store) waiting: i64,
+    pub(in crate::store) dead: i64,
+    pub(in crate::store) discarded: i64,
+    pub(in crate::store) replayed: i64,
 }
 
 impl Totals {
     /// Whether they still add up after this.
-    pub(super) fn add_up(&self) -> bool {
+    pub(in crate::store) fn add_up(&self) -> bool {
         self.accepted == self.delivered + self.waiting + self.dead + self.discarded
     }
 }

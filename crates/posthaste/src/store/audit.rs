@@ -1,22 +1,19 @@
 //! The record of who did what.
 
-use posthaste_core::admin::{Actor, Applied, Command, Filter, Seek};
-use posthaste_core::sql::SqliteSql;
-use posthaste_core::time::Timestamp;
-use rusqlite::Connection;
+use posthaste_core::admin::{Actor, Command, Filter, Seek};
 use serde_json::{Map, Value, json};
 
 /// Who gave which command about what; how much it did is known at its last step.
 #[derive(Clone, Debug)]
-pub(super) struct Note {
-    actor: String,
-    via: String,
-    command: &'static str,
-    filter: String,
+pub(in crate::store) struct Note {
+    pub(in crate::store) actor: String,
+    pub(in crate::store) via: String,
+    pub(in crate::store) command: &'static str,
+    pub(in crate::store) filter: String,
 }
 
 impl Note {
-    pub(super) fn new(filter: &Filter, command: &Command, by: &Actor) -> Self {
+    pub(in crate::store) fn new(filter: &Filter, command: &Command, by: &Actor) -> Self {
         let mut fields = filter_fields(filter);
         fields.extend(command_fields(command));
         Self {
@@ -25,27 +22,6 @@ impl Note {
             command: command.name(),
             filter: Value::Object(fields).to_string(),
         }
-    }
-
-    /// Writes it, in the transaction of the last change.
-    pub(super) fn write(
-        &self,
-        connection: &Connection,
-        sql: &SqliteSql,
-        applied: Applied,
-        now: Timestamp,
-    ) -> rusqlite::Result<()> {
-        let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        connection.prepare_cached(&sql.audit_insert)?.execute((
-            now.as_micros(),
-            &self.actor,
-            &self.via,
-            self.command,
-            &self.filter,
-            count(applied.matched),
-            count(applied.changed),
-        ))?;
-        Ok(())
     }
 }
 

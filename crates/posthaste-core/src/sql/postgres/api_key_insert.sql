@@ -1,0 +1,1 @@
+INSERT INTO {prefix}keys (name, hash) VALUES ($1, $2)

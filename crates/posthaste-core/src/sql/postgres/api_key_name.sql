@@ -1,0 +1,1 @@
+SELECT name FROM {prefix}keys WHERE hash = $1

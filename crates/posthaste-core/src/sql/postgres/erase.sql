@@ -1,0 +1,1 @@
+UPDATE {prefix}events SET payload = NULL WHERE seq = ANY ($1) AND payload IS NOT NULL

@@ -1,0 +1,1 @@
+DELETE FROM {prefix}lanes WHERE lane = $1 AND shard = $2 RETURNING epoch

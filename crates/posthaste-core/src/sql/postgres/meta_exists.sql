@@ -1,0 +1,1 @@
+SELECT to_regclass('{prefix}meta') IS NOT NULL

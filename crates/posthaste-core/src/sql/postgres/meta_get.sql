@@ -1,0 +1,1 @@
+SELECT schema, compatible_from FROM {prefix}meta WHERE id = 1

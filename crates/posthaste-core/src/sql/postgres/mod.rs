@@ -1,0 +1,181 @@
+//! The log engine's statements for Postgres.
+
+use crate::prefix::TablePrefix;
+
+/// The version of the schema that this release brings.
+pub const POSTGRES_SCHEMA: u32 = 1;
+/// The oldest release's schema version that may work on tables of [`POSTGRES_SCHEMA`].
+pub const POSTGRES_COMPATIBLE_FROM: u32 = 1;
+
+const MIGRATIONS: &[(u32, &str)] = &[(1, include_str!("migrations/1.sql"))];
+
+const _: () =
+    assert!(MIGRATIONS[MIGRATIONS.len() - 1].0 == POSTGRES_SCHEMA, "the last migration makes the schema");
+
+/// Every migration with the version it leads to, in order.
+pub fn postgres_migrations(prefix: &TablePrefix) -> Vec<(u32, String)> {
+    MIGRATIONS.iter().map(|&(version, text)| (version, prefix.apply(text))).collect()
+}
+
+/// The statements that make all tables, for those who want to run them by hand.
+pub fn postgres_ddl(prefix: &TablePrefix) -> String {
+    postgres_migrations(prefix).into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("\n")
+}
+
+/// Makes a struct with one text per statement; a statement's file has its field's name.
+macro_rules! statements {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Every statement of the log engine on Postgres, with the table prefix in its place.
+        #[derive(Debug)]
+        pub struct PostgresSql {
+            $($(#[$doc])* pub $name: String,)*
+        }
+
+        impl PostgresSql {
+            /// The statements for tables with this prefix.
+            pub fn new(prefix: &TablePrefix) -> Self {
+                Self { $($name: prefix.apply(include_str!(concat!(stringify!($name), ".sql"))),)* }
+            }
+        }
+    };
+}
+
+statements! {
+    /// Whether there are any tables of ours.
+    meta_exists,
+    /// The schema's version, and the oldest version of a binary that may use it.
+    meta_get,
+    /// Records a migration.
+    meta_set,
+    /// Keeps two migrations from running at once.
+    migrate_lock,
+    /// Remembers the epoch of a lane that is removed.
+    epoch_floor_raise,
+    /// What reading without gaps relies on.
+    server_check,
+    /// Looks for something new and notes what is visible.
+    tick,
+    /// The newest tick.
+    tick_newest,
+    /// Ticks by their numbers.
+    tick_get,
+    /// Removes ticks that no lane can need.
+    ticks_prune,
+    /// Appends events, unless their identity exists.
+    event_insert,
+    /// The event with this identity.
+    event_same,
+    /// Events with their payloads.
+    event_get,
+    /// Events with the lengths of their payloads.
+    event_look,
+    /// What committed late between two ticks.
+    window_late,
+    /// What is new between two ticks.
+    window_new,
+    /// A lane's place.
+    lane_get,
+    /// A lane as a claim sees it.
+    lane_claim,
+    /// Makes a lane.
+    lane_insert,
+    /// Takes a lane with a new epoch, if it is free.
+    lane_take,
+    /// Moves a lane's place and renews or ends its lease.
+    lane_settle,
+    /// Changes a lane's totals.
+    lane_totals,
+    /// Locks a lane's row.
+    lane_lock,
+    /// Changes a lane's state.
+    lane_state,
+    /// Puts a lane somewhere else and ends its lease.
+    lane_seek,
+    /// Begins a lane's removal.
+    lane_removing,
+    /// Ends a lane's removal.
+    lane_delete,
+    /// Every lane with its totals and its place.
+    lanes_all,
+    /// Parked events whose time has come.
+    due,
+    /// What waits behind a parked event of a key, in order.
+    followers,
+    /// Where each key's first parked event is.
+    keys_first,
+    /// Parks events of the log.
+    park,
+    /// Changes the states of parked events.
+    park_again,
+    /// Removes parked events that were delivered.
+    unpark,
+    /// Makes each key's next event due if nothing holds the key.
+    promote,
+    /// The keys behind which something waits.
+    keys_behind,
+    /// Makes everything due that waits behind a key.
+    promote_unordered,
+    /// Records what an operator did.
+    audit_insert,
+    /// Adds an API key by its hash.
+    api_key_insert,
+    /// The name of the API key with this hash.
+    api_key_name,
+    /// How many API keys there are.
+    api_key_count,
+    /// Where the log begins and ends.
+    log_ends,
+    /// The first event at or after a number, and when it was taken in.
+    log_at_or_after,
+    /// Walks the log towards its end.
+    scan_log_up,
+    /// Walks the log towards its beginning.
+    scan_log_down,
+    /// Walks what is parked towards the log's end.
+    scan_parked_up,
+    /// Walks what is parked towards the log's beginning.
+    scan_parked_down,
+    /// Walks events with these ids towards the log's end.
+    scan_ids_up,
+    /// Walks events with these ids towards the log's beginning.
+    scan_ids_down,
+    /// How the lanes that parked events see them.
+    views,
+    /// Makes dead events due.
+    redrive,
+    /// Gives parked events up.
+    discard,
+    /// Overwrites payloads.
+    erase,
+    /// How much a lane has parked.
+    lane_parked_count,
+    /// Removes a part of what a lane has parked.
+    lane_parked_delete,
+    /// What has been dead or discarded for long.
+    prune_over,
+    /// Removes parked rows, whatever their state.
+    parked_delete,
+    /// Removes old events of a stretch that nobody needs.
+    prune_events,
+    /// Removes events that nobody needs.
+    event_forget,
+    /// How many events of a stretch retention would remove.
+    prune_count,
+    /// How many events lie between two places.
+    seek_count,
+    /// What the database's clock says.
+    now,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_placeholder_is_left() {
+        let prefix: TablePrefix = "shop_".parse().unwrap();
+        let all = format!("{:?}{}", PostgresSql::new(&prefix), postgres_ddl(&prefix));
+        assert!(!all.contains("{prefix}"));
+        assert!(all.contains("shop_events") && !all.contains("posthaste_"));
+    }
+}

@@ -1,0 +1,291 @@
+//! Carrying out commands: each in steps of a short transaction, with one record at the last.
+
+use posthaste_core::admin::{Actor, Applied, Command, Filter, LaneState, Seek};
+use posthaste_core::lane::LaneName;
+use posthaste_core::time::Timestamp;
+use posthaste_core::{Error, Result};
+use tokio_postgres::Client;
+
+use super::change::{self, Change, Step};
+use super::lanes::{self, KnownLane, Passed};
+use super::prune::{self, Before};
+use super::scan::Stretch;
+use crate::store::audit::Note;
+use crate::store::postgres::cursor::{SHARD, StoredPlace};
+use crate::store::postgres::error::{Db, explain};
+use crate::store::postgres::tick::Tick;
+use crate::store::postgres::value::args;
+use crate::store::postgres::{PostgresStore, begin, commit, log, rows};
+
+impl PostgresStore {
+    pub(super) async fn command(&self, filter: &Filter, command: Command, by: &Actor) -> Result<Applied> {
+        let note = Note::new(filter, &command, by);
+        match command {
+            Command::Redrive { dry_run } => self.change(filter, Change::Redrive, dry_run, note).await,
+            Command::Replay { dry_run } => self.change(filter, Change::Replay, dry_run, note).await,
+            Command::Discard { reason, dry_run } => {
+                self.change(filter, Change::Discard { reason }, dry_run, note).await
+            }
+            Command::Erase { dry_run } => self.change(filter, Change::Erase, dry_run, note).await,
+            Command::Pause => self.set_state(filter, LaneState::Paused, note).await,
+            Command::Resume => self.set_state(filter, LaneState::Active, note).await,
+            Command::Seek { to, dry_run } => self.seek(filter, to, dry_run, note).await,
+            Command::Remove { dry_run } => self.remove(filter, dry_run, note).await,
+            Command::Prune { delivered_age, dead_age, dry_run } => {
+                check_prune(filter)?;
+                let now = self.now().await?;
+                let before = Before {
+                    created: delivered_age.map(|age| now.before(age)),
+                    dead: dead_age.map(|age| now.before(age)),
+                };
+                self.prune(before, dry_run, note).await
+            }
+            other => Err(Error::rejected(format!("this store does not know the command {:?}", other.name()))),
+        }
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        let row = self.client().await?.query_typed_one(&self.sql.now, &[]).await.map_err(explain)?;
+        rows::time(&row, 0).map_err(explain)
+    }
+
+    /// The filter's lane, which must be named and exist.
+    async fn lane_of(&self, filter: &Filter) -> Result<KnownLane> {
+        let name = filter
+            .lane
+            .clone()
+            .ok_or_else(|| Error::rejected("this needs a lane; name the one that is meant"))?;
+        let known = lanes::known(&*self.client().await?, &self.sql).await.map_err(explain)?;
+        known.into_iter().find(|lane| lane.name == name).ok_or_else(|| no_such_lane(&name))
+    }
+
+    async fn change(&self, filter: &Filter, change: Change, dry_run: bool, note: Note) -> Result<Applied> {
+        if !matches!(change, Change::Erase) || filter.lane.is_some() {
+            self.lane_of(filter).await?;
+        }
+        let whole = Stretch::of(&*self.client().await?, &self.sql, filter).await.map_err(explain)?;
+        let (mut applied, mut from) = (Applied::default(), Some(whole.first));
+        while let Some(first) = from {
+            let step = self.change_step(filter, &change, Stretch { first, ..whole }, dry_run).await?;
+            applied = sum(applied, step);
+            from = step.next;
+        }
+        if !dry_run {
+            self.write_note(&note, applied).await?;
+        }
+        Ok(applied)
+    }
+
+    /// One step in its own transaction, which begins with the lock of the lane's row: settles wait, and what was found
+    /// does not change before it is changed.
+    async fn change_step(
+        &self,
+        filter: &Filter,
+        change: &Change,
+        stretch: Stretch,
+        dry_run: bool,
+    ) -> Result<Step> {
+        let mut client = self.client().await?;
+        let sql = &self.sql;
+        if dry_run {
+            let (meant, next) =
+                change::meant(&client, sql, filter, change, stretch).await.map_err(explain)?;
+            return Ok(Step { matched: meant.len() as u64, changed: 0, next });
+        }
+        let lane = filter.lane.as_ref().map_or("", |lane| lane.as_str());
+        let tx = begin(&mut client).await?;
+        let locked = tx.query_typed_opt(&sql.lane_lock, &args![lane, SHARD]).await.map_err(explain)?;
+        let now = locked.map(|row| rows::time(&row, 0)).transpose().map_err(explain)?.unwrap_or_default();
+        let (meant, next) =
+            change::meant(tx.client(), sql, filter, change, stretch).await.map_err(explain)?;
+        let changed = change::change(&tx, sql, lane, change, &meant, now).await.map_err(explain)?;
+        commit(tx).await?;
+        Ok(Step { matched: meant.len() as u64, changed, next })
+    }
+
+    async fn write_note(&self, note: &Note, applied: Applied) -> Result<()> {
+        let client = self.client().await?;
+        insert_note(&client, &self.sql.audit_insert, note, applied).await.map_err(explain)
+    }
+
+    async fn set_state(&self, filter: &Filter, state: LaneState, note: Note) -> Result<Applied> {
+        let names: Vec<LaneName> = match &filter.lane {
+            Some(_) => vec![self.lane_of(filter).await?.name],
+            None => {
+                let known = lanes::known(&*self.client().await?, &self.sql).await.map_err(explain)?;
+                known.into_iter().map(|lane| lane.name).collect()
+            }
+        };
+        let mut client = self.client().await?;
+        let tx = begin(&mut client).await?;
+        let mut changed = 0;
+        for name in &names {
+            changed += tx
+                .execute_typed(&self.sql.lane_state, &args![name.as_str(), SHARD, state.name()])
+                .await
+                .map_err(explain)?;
+        }
+        let applied = Applied::new(changed, changed);
+        insert_note(tx.client(), &self.sql.audit_insert, &note, applied).await.map_err(explain)?;
+        commit(tx).await?;
+        Ok(applied)
+    }
+
+    async fn seek(&self, filter: &Filter, to: Seek, dry_run: bool, note: Note) -> Result<Applied> {
+        let lane = self.lane_of(filter).await?;
+        let mut client = self.client().await?;
+        let (place, passed) = self.place_of(&client, to).await?;
+        let values = args![
+            lane.passed.whole,
+            lane.passed.part,
+            lane.passed.position,
+            passed.whole,
+            passed.part,
+            passed.position,
+        ];
+        let row = client.query_typed_one(&self.sql.seek_count, &values).await.map_err(explain)?;
+        let matched = row.try_get::<_, i64>(0).map_err(explain)?.unsigned_abs();
+        if dry_run {
+            return Ok(Applied::new(matched, 0));
+        }
+        let tx = begin(&mut client).await?;
+        tx.execute_typed(
+            &self.sql.lane_seek,
+            &args![lane.name.as_str(), SHARD, place.tick_a, place.tick_b, place.position],
+        )
+        .await
+        .map_err(explain)?;
+        let applied = Applied::new(matched, matched);
+        insert_note(tx.client(), &self.sql.audit_insert, &note, applied).await.map_err(explain)?;
+        commit(tx).await?;
+        Ok(applied)
+    }
+
+    /// A place, and what a lane there has passed.
+    async fn place_of(&self, client: &Client, to: Seek) -> Result<(StoredPlace, Passed)> {
+        let place = match to {
+            Seek::Beginning => StoredPlace::at(0),
+            Seek::Time(time) => log::place_before(client, &self.sql, time).await?,
+            _ => StoredPlace::at(Tick::now(client, &self.sql).await?.id),
+        };
+        let ids: Vec<i64> = [Some(place.tick_a), place.tick_b].into_iter().flatten().collect();
+        let ticks = Tick::by_id(client, &self.sql, ids).await?;
+        let text = |id: i64| {
+            let found = ticks.iter().find(|tick| tick.id == id).map(|tick| tick.text.clone());
+            found.ok_or_else(|| Error::corrupt(format!("tick {id} is not there")))
+        };
+        let part = place.tick_b.map(text).transpose()?;
+        Ok((place, Passed { whole: text(place.tick_a)?, part, position: place.position }))
+    }
+
+    async fn remove(&self, filter: &Filter, dry_run: bool, note: Note) -> Result<Applied> {
+        let lane = self.lane_of(filter).await?.name;
+        let name = lane.as_str();
+        let mut client = self.client().await?;
+        if dry_run {
+            let row = client.query_typed_one(&self.sql.lane_parked_count, &args![name]).await;
+            let count: i64 = row.and_then(|row| row.try_get(0)).map_err(explain)?;
+            return Ok(Applied::new(count.unsigned_abs(), 0));
+        }
+        client.execute_typed(&self.sql.lane_removing, &args![name, SHARD]).await.map_err(explain)?;
+        let (mut count, limit) = (0, prune::STEP_ROWS_MAX);
+        loop {
+            let delete = &self.sql.lane_parked_delete;
+            let rows = client.execute_typed(delete, &args![name, limit]).await.map_err(explain)?;
+            count += rows;
+            if rows < limit.unsigned_abs() {
+                break;
+            }
+        }
+        let tx = begin(&mut client).await?;
+        let gone = tx.query_typed_opt(&self.sql.lane_delete, &args![name, SHARD]).await.map_err(explain)?;
+        if let Some(row) = gone {
+            let epoch: i64 = row.try_get(0).map_err(explain)?;
+            tx.execute_typed(&self.sql.epoch_floor_raise, &args![epoch]).await.map_err(explain)?;
+        }
+        let applied = Applied::new(count, count);
+        insert_note(tx.client(), &self.sql.audit_insert, &note, applied).await.map_err(explain)?;
+        commit(tx).await?;
+        Ok(applied)
+    }
+
+    /// First what is dead or discarded, as its events may then be among the old ones; then these; then ticks.
+    async fn prune(&self, before: Before, dry_run: bool, note: Note) -> Result<Applied> {
+        let mut applied = Applied::default();
+        if let (Some(dead), false) = (before.dead, dry_run) {
+            applied = self.prune_over(dead).await?;
+        }
+        let client = self.client().await?;
+        let (first, last) = prune::stretch(&client, &self.sql, before).await.map_err(explain)?;
+        let mut from = (first < last).then_some(first);
+        while let Some(after) = from {
+            let step = match before.created {
+                _ if dry_run => prune::count_step(&client, &self.sql, after, last, before).await,
+                Some(created) => prune::events_step(&client, &self.sql, after, last, created).await,
+                None => break,
+            };
+            let step = step.map_err(explain)?;
+            applied = sum(applied, step);
+            from = step.next;
+        }
+        if !dry_run {
+            client.execute_typed(&self.sql.ticks_prune, &[]).await.map_err(explain)?;
+            insert_note(&client, &self.sql.audit_insert, &note, applied).await.map_err(explain)?;
+        }
+        Ok(applied)
+    }
+
+    async fn prune_over(&self, dead: Timestamp) -> Result<Applied> {
+        let mut client = self.client().await?;
+        let mut applied = Applied::default();
+        for lane in lanes::known(&client, &self.sql).await.map_err(explain)? {
+            loop {
+                let tx = begin(&mut client).await?;
+                let step = prune::over_step(&tx, &self.sql, lane.name.as_str(), dead).await;
+                let (gone, has_more) = step.map_err(explain)?;
+                commit(tx).await?;
+                applied = sum(applied, Step { matched: gone, changed: gone, next: None });
+                if !has_more {
+                    break;
+                }
+            }
+        }
+        Ok(applied)
+    }
+}
+
+/// Records who did what.
+async fn insert_note(client: &Client, text: &str, note: &Note, applied: Applied) -> Db<()> {
+    let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let (matched, changed) = (count(applied.matched), count(applied.changed));
+    client
+        .execute_typed(text, &args![note.actor, note.via, note.command, note.filter, matched, changed])
+        .await
+        .map(drop)
+}
+
+fn sum(so_far: Applied, step: Step) -> Applied {
+    Applied::new(so_far.matched + step.matched, so_far.changed + step.changed)
+}
+
+fn no_such_lane(name: &LaneName) -> Error {
+    Error::not_found(format!("there is no lane {name}; `posthaste lane list` shows those that are"))
+}
+
+/// Retention is about all lanes and all events.
+fn check_prune(filter: &Filter) -> Result<()> {
+    let Filter { lane, state, ids, event_type, topic, key, since, until, code, .. } = filter;
+    let is_empty = lane.is_none()
+        && state.is_none()
+        && ids.is_empty()
+        && event_type.is_none()
+        && topic.is_none()
+        && key.is_none()
+        && since.is_none()
+        && until.is_none()
+        && code.is_none();
+    if is_empty {
+        return Ok(());
+    }
+    Err(Error::rejected("a prune takes no filter: it removes what every lane has passed"))
+}

@@ -1,0 +1,49 @@
+//! The operator's side: looking, and commands, each in small steps and with a record of who gave it.
+
+mod apply;
+mod change;
+mod find;
+mod lanes;
+mod prune;
+mod question;
+mod scan;
+
+use posthaste_core::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Page};
+use posthaste_core::{BoxFuture, Result};
+
+use super::error::explain;
+use super::{PostgresStore, begin_looking, commit};
+
+impl Admin for PostgresStore {
+    fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
+        Box::pin(async move {
+            let client = self.client().await?;
+            lanes::stats(&client, &self.sql).await.map_err(explain)
+        })
+    }
+
+    fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>> {
+        Box::pin(async move {
+            let below = find::below(&page)?;
+            let mut client = self.client().await?;
+            let tx = begin_looking(&mut client).await?;
+            let found = find::find(tx.client(), &self.sql, filter, &page, below).await.map_err(explain)?;
+            commit(tx).await?;
+            Ok(found)
+        })
+    }
+
+    fn apply<'a>(
+        &'a self,
+        filter: &'a Filter,
+        command: Command,
+        by: &'a Actor,
+    ) -> BoxFuture<'a, Result<Applied>> {
+        Box::pin(async move {
+            let applied = self.command(filter, command, by).await?;
+            // What was redriven, replayed or resumed is work.
+            self.signal.ring();
+            Ok(applied)
+        })
+    }
+}

@@ -1,0 +1,304 @@
+//! What one lease has read, handed out and not yet recorded: the part of the store that lives in memory.
+//!
+//! The log is read in windows: what one tick sees and an earlier one does not, in the order of the numbers. A claim and a
+//! settle may run at once. A claim copies what it needs *before* its snapshot begins, and a settle takes things away here
+//! only *after* its commit: so whatever a claim does not find here, it finds in the database.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use posthaste_core::lane::{LaneSpec, OnDead, Order};
+use posthaste_core::settled::SettledPrefix;
+use posthaste_core::store::{Lease, Ticket};
+use posthaste_core::{Error, Result};
+
+use super::tick::Tick;
+
+/// Shards other than this come later; the column is there.
+pub(super) const SHARD: i32 = 0;
+/// The number of a place that stands at the end of its window.
+const END: i64 = i64::MAX;
+
+/// What a lease carries.
+pub(super) struct Cursor {
+    pub(super) spec: LaneSpec,
+    /// The run of the relay that took the lease.
+    pub(super) run: String,
+    pub(super) epoch: i64,
+    reading: Mutex<Reading>,
+    /// One claim at a time, and one settle.
+    pub(super) claiming: tokio::sync::Mutex<()>,
+    pub(super) settling: tokio::sync::Mutex<()>,
+}
+
+impl Cursor {
+    pub(super) fn new(spec: LaneSpec, run: String, epoch: i64, reading: Reading) -> Self {
+        let (claiming, settling) = Default::default();
+        Self { spec, run, epoch, reading: Mutex::new(reading), claiming, settling }
+    }
+
+    /// The cursor of a lease that this kind of store gave out.
+    pub(super) fn of(lease: &Lease) -> Result<Arc<Self>> {
+        lease
+            .cursor::<Arc<Self>>()
+            .cloned()
+            .ok_or_else(|| Error::config(format!("the lease on lane {} is of another store", lease.lane())))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Reading> {
+        // After a panic in the middle of a change it is marked as broken, so what it holds does no harm.
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn lane(&self) -> &str {
+        self.spec.name.as_str()
+    }
+
+    pub(super) fn is_ordered(&self) -> bool {
+        self.spec.order == Order::PerKey
+    }
+
+    pub(super) fn blocks_on_dead(&self) -> bool {
+        self.spec.on_dead == OnDead::Block
+    }
+}
+
+/// What tick `b` sees and tick `a` does not: a fixed set, whatever commits meanwhile.
+#[derive(Debug)]
+pub(super) struct Window {
+    pub(super) a: Arc<Tick>,
+    pub(super) b: Arc<Tick>,
+}
+
+/// A place as the lane's row says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StoredPlace {
+    pub(super) tick_a: i64,
+    pub(super) tick_b: Option<i64>,
+    pub(super) position: i64,
+}
+
+impl StoredPlace {
+    /// Everything that this tick sees is settled.
+    pub(super) fn at(tick: i64) -> Self {
+        Self { tick_a: tick, tick_b: None, position: 0 }
+    }
+}
+
+/// A place in this lease: the how-manieth window, the number in it, and how many events were taken up to there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    window: u64,
+    seq: i64,
+    taken: u64,
+}
+
+/// The reading position and everything between the place and it.
+pub(super) struct Reading {
+    /// From the place's window to the one that is read.
+    windows: VecDeque<Arc<Window>>,
+    /// The how-manieth window of this lease is the first of them.
+    first: u64,
+    /// Where the last window was read up to; `None`: it was read to its end, or there is none.
+    pub(super) read: Option<i64>,
+    /// The newest tick that a window ends at.
+    pub(super) newest: Arc<Tick>,
+    /// The place in the lane's row, and the one that the next settle puts there.
+    pub(super) stored: StoredPlace,
+    pub(super) reached: StoredPlace,
+    place: Place,
+    /// Events of the log that were handed out or set aside, in their order.
+    pub(super) prefix: SettledPrefix<Place>,
+    taken: u64,
+    /// The how-manieth taken event each unsettled one is.
+    numbers: HashMap<i64, u64>,
+    /// Taken events that a parked row speaks for: they do not count when the place passes them.
+    aside: BTreeSet<u64>,
+    /// Parked events that are handed out, or that the next settle changes: claims pass over them.
+    pub(super) out: Arc<HashSet<i64>>,
+    /// What the next settle records although it was not handed out.
+    pub(super) to_park: Vec<ToPark>,
+    /// How often each key stands in `to_park` as behind.
+    pub(super) keys_behind: Arc<HashMap<String, usize>>,
+    /// Whether the last claim gave something to parked events.
+    pub(super) parked_had_it: bool,
+    /// A settle failed or was dropped: what is here may not be what is stored.
+    pub(super) is_broken: bool,
+}
+
+impl Reading {
+    /// From a stored place: between two ticks, or at one.
+    pub(super) fn from(a: Arc<Tick>, b: Option<Arc<Tick>>, position: i64) -> Self {
+        let stored = StoredPlace { tick_a: a.id, tick_b: b.as_ref().map(|b| b.id), position };
+        let newest = Arc::clone(b.as_ref().unwrap_or(&a));
+        let read = b.is_some().then_some(position);
+        let windows = b.into_iter().map(|b| Arc::new(Window { a: Arc::clone(&a), b })).collect();
+        Self {
+            windows,
+            first: 0,
+            read,
+            newest,
+            stored,
+            reached: stored,
+            place: Place { window: 0, seq: position, taken: 0 },
+            prefix: SettledPrefix::new(),
+            taken: 0,
+            numbers: HashMap::new(),
+            aside: BTreeSet::new(),
+            out: Arc::default(),
+            to_park: Vec::new(),
+            keys_behind: Arc::default(),
+            parked_had_it: false,
+            is_broken: false,
+        }
+    }
+
+    /// The window that is read, and up to where; `None`: the next begins with a new tick.
+    pub(super) fn window(&self) -> Option<(Arc<Window>, i64)> {
+        Some((Arc::clone(self.windows.back()?), self.read?))
+    }
+
+    /// Begins to read the window from the newest tick to this one.
+    pub(super) fn open(&mut self, window: Arc<Window>) {
+        self.newest = Arc::clone(&window.b);
+        self.windows.push_back(window);
+        self.read = Some(0);
+    }
+
+    fn here(&self, seq: i64) -> Place {
+        Place { window: self.first + self.windows.len() as u64 - 1, seq, taken: self.taken }
+    }
+
+    /// An event of the window was handed out, or waits in `to_park`; the place cannot pass it before it is settled.
+    pub(super) fn take(&mut self, seq: i64) {
+        self.read_to(seq - 1);
+        self.read = Some(seq);
+        self.taken += 1;
+        self.numbers.insert(seq, self.taken);
+        self.prefix.handed(Ticket(seq), self.here(seq));
+    }
+
+    /// The window was read up to here.
+    pub(super) fn read_to(&mut self, seq: i64) {
+        if self.read.is_some_and(|read| seq > read) {
+            self.read = Some(seq);
+            self.prefix.passed(self.here(seq));
+        }
+    }
+
+    /// The window was read to its end.
+    pub(super) fn end_window(&mut self) {
+        if self.read.take().is_some() {
+            self.prefix.passed(self.here(END));
+        }
+    }
+
+    /// An event of the log is settled; `aside`: by a parked row.
+    pub(super) fn settle(&mut self, seq: i64, aside: bool) {
+        if self.prefix.settle(Ticket(seq))
+            && let Some(number) = self.numbers.remove(&seq)
+            && aside
+        {
+            self.aside.insert(number);
+        }
+    }
+
+    /// Moves the place over what is settled without a gap; answers how many acknowledged events it passed.
+    pub(super) fn advance(&mut self) -> i64 {
+        let Some(place) = self.prefix.advance() else { return 0 };
+        let beyond = self.aside.split_off(&(place.taken + 1));
+        let passed_aside = std::mem::replace(&mut self.aside, beyond).len() as u64;
+        let taken = place.taken - self.place.taken;
+        self.place = place;
+        if let Some(window) = self.window_index().and_then(|index| self.windows.get(index)) {
+            self.reached = match place.seq {
+                END => StoredPlace::at(window.b.id),
+                position => StoredPlace { tick_a: window.a.id, tick_b: Some(window.b.id), position },
+            };
+        }
+        i64::try_from(taken - passed_aside).unwrap_or(i64::MAX)
+    }
+
+    /// Where the place's window is among those that are kept; `None`: it was stored and left.
+    fn window_index(&self) -> Option<usize> {
+        self.place.window.checked_sub(self.first).and_then(|index| usize::try_from(index).ok())
+    }
+
+    /// The ticks between which the place moves: a settle holds only on a server that has them all.
+    pub(super) fn ticks(&self) -> (Vec<i64>, Vec<String>) {
+        let begin = self.windows.front().map_or(&self.newest, |window| &window.a);
+        let passed = self.window_index().map_or(0, |index| index + 1);
+        let ends = self.windows.iter().take(passed).map(|window| &window.b);
+        std::iter::once(begin).chain(ends).map(|tick| (tick.id, tick.token.clone())).unzip()
+    }
+
+    /// What was reached is stored: windows before it are not needed any more.
+    pub(super) fn is_stored(&mut self, reached: StoredPlace) {
+        self.stored = reached;
+        let Some(index) = self.window_index() else { return };
+        let passed = if self.place.seq == END { index + 1 } else { index }.min(self.windows.len());
+        self.windows.drain(..passed);
+        self.first += passed as u64;
+    }
+}
+
+/// An event that a claim met and did not hand out.
+pub(super) struct ToPark {
+    pub(super) seq: i64,
+    pub(super) why: Why,
+    /// Whether it has a parked row already.
+    pub(super) is_parked: bool,
+}
+
+/// Why it was not handed out.
+pub(super) enum Why {
+    /// Not before this time.
+    Scheduled { at: posthaste_core::time::Timestamp },
+    /// An earlier event of this key is parked.
+    Behind { key: String },
+    /// It is not worth delivering any more.
+    Expired,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::snapshot::Snapshot;
+    use super::*;
+
+    fn tick(id: i64) -> Arc<Tick> {
+        let text = format!("{0}:{0}:", 10 + id);
+        let snapshot = Snapshot::parse(&text).unwrap();
+        Arc::new(Tick { id, token: format!("t{id}"), text, snapshot, low: 0 })
+    }
+
+    #[test]
+    fn the_place_moves_through_windows_over_what_is_settled() {
+        let mut reading = Reading::from(tick(0), None, 0);
+        assert_eq!((reading.advance(), reading.reached), (0, StoredPlace::at(0)));
+        reading.open(Arc::new(Window { a: tick(0), b: tick(1) }));
+        [5, 6].into_iter().for_each(|seq| reading.take(seq));
+        reading.end_window();
+        reading.open(Arc::new(Window { a: tick(1), b: tick(4) }));
+        reading.take(2);
+        reading.settle(2, false);
+        assert_eq!(
+            (reading.advance(), reading.reached),
+            (0, StoredPlace { tick_a: 0, tick_b: Some(1), position: 4 })
+        );
+        reading.settle(5, false);
+        let place = StoredPlace { tick_a: 0, tick_b: Some(1), position: 5 };
+        assert_eq!((reading.advance(), reading.reached), (1, place));
+        assert_eq!(reading.ticks().0, [0, 1]);
+        reading.is_stored(place);
+        reading.settle(6, true);
+        let place = StoredPlace { tick_a: 1, tick_b: Some(4), position: 2 };
+        assert_eq!((reading.advance(), reading.reached), (1, place), "6 is parked, 2 counts");
+        assert_eq!(reading.ticks().0, [0, 1, 4]);
+        reading.is_stored(place);
+        reading.end_window();
+        assert_eq!((reading.advance(), reading.reached), (0, StoredPlace::at(4)));
+        reading.is_stored(StoredPlace::at(4));
+        assert_eq!(reading.ticks().0, [4]);
+        assert!(reading.window().is_none());
+    }
+}

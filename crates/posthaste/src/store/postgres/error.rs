@@ -1,0 +1,77 @@
+//! What Postgres says, in our words: who must act, and what to do.
+
+use deadpool_postgres::PoolError;
+use posthaste_core::{Error, ErrorKind};
+
+/// What a statement answers.
+pub(super) type Db<T> = std::result::Result<T, tokio_postgres::Error>;
+
+/// Translates an error of the database or of the way to it. Never shows the address, which may hold a password.
+pub(super) fn explain(error: tokio_postgres::Error) -> Error {
+    let (kind, message) = match error.as_db_error() {
+        Some(db) => meaning(db.code().code(), db.message()),
+        None if is_unreadable(&error) => {
+            (ErrorKind::Corrupt, "the database holds something that cannot be read".to_owned())
+        }
+        None => (ErrorKind::Unavailable, "the database cannot be reached".to_owned()),
+    };
+    Error::new(kind, message).because(error)
+}
+
+/// A column that is not what it must be; the driver has no other name for it.
+fn is_unreadable(error: &tokio_postgres::Error) -> bool {
+    let text = error.to_string();
+    text.starts_with("error deserializing column") || text.starts_with("invalid column")
+}
+
+fn meaning(code: &str, said: &str) -> (ErrorKind, String) {
+    match code {
+        "42P01" | "42703" | "42883" | "3F000" => (
+            ErrorKind::Config,
+            format!("the tables are missing or not as expected ({said}); run `posthaste migrate up`"),
+        ),
+        "42501" => (
+            ErrorKind::Config,
+            format!("this user lacks a right ({said}); grant it, or use the user that made the tables"),
+        ),
+        "25006" => (
+            ErrorKind::Unavailable,
+            format!("the server takes no changes ({said}); it may be a standby: name the primary"),
+        ),
+        "53300" => (
+            ErrorKind::Unavailable,
+            format!("the server has no connection left ({said}); raise max_connections or use a pooler"),
+        ),
+        "23505" => (ErrorKind::Conflict, format!("it exists already ({said})")),
+        _ => match &code[..2.min(code.len())] {
+            "28" | "3D" => (ErrorKind::Config, format!("the server refuses the login: {said}")),
+            "22" | "23" => (ErrorKind::Rejected, format!("the database refuses a value: {said}")),
+            "XX" => (ErrorKind::Corrupt, format!("the server found something broken: {said}")),
+            "42" | "0A" => (ErrorKind::Config, format!("the server does not understand us: {said}")),
+            // Shutting down, starting up, out of memory, a deadlock, a timeout: all pass.
+            _ => (ErrorKind::Unavailable, format!("the server cannot do it now: {said}")),
+        },
+    }
+}
+
+/// Translates why no connection could be had.
+pub(super) fn no_connection(error: PoolError) -> Error {
+    match error {
+        PoolError::Backend(error) => explain(error),
+        PoolError::Timeout(_) => Error::unavailable("no connection to the database came free in time"),
+        other => Error::unavailable("no connection to the database").because(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_who_must_act() {
+        assert_eq!(meaning("42P01", "x").0, ErrorKind::Config);
+        assert!(meaning("42P01", "x").1.contains("migrate up"));
+        assert_eq!(meaning("57P01", "x").0, ErrorKind::Unavailable);
+        assert_eq!(meaning("22021", "x").0, ErrorKind::Rejected);
+    }
+}

@@ -1,0 +1,56 @@
+//! The tables: made and brought up to date when somebody asks for it, never by themselves.
+
+use posthaste_core::prefix::TablePrefix;
+use posthaste_core::schema::SchemaStatus;
+use posthaste_core::sql::{POSTGRES_COMPATIBLE_FROM, POSTGRES_SCHEMA, PostgresSql, postgres_migrations};
+use posthaste_core::{Error, Result};
+use tokio_postgres::{Client, Transaction};
+
+use super::error::{Db, explain};
+use super::value::args;
+
+/// What is there, compared with what this binary wants.
+pub(super) async fn status(client: &Client, sql: &PostgresSql) -> Db<SchemaStatus> {
+    let exists: bool = client.query_typed_one(&sql.meta_exists, &[]).await?.try_get(0)?;
+    if !exists {
+        return Ok(SchemaStatus::new(None, 0, POSTGRES_SCHEMA));
+    }
+    let row = client.query_typed_one(&sql.meta_get, &[]).await?;
+    let version = |column: usize| Ok(u32::try_from(row.try_get::<_, i64>(column)?).unwrap_or(u32::MAX));
+    Ok(SchemaStatus::new(Some(version(0)?), version(1)?, POSTGRES_SCHEMA))
+}
+
+/// Refuses tables that a newer release has changed beyond what this binary understands.
+fn check(status: SchemaStatus) -> Result<()> {
+    if POSTGRES_SCHEMA >= status.compatible_from {
+        return Ok(());
+    }
+    Err(Error::config(format!(
+        "the tables were made by a newer release (schema {}, usable from {} on), and this binary brings schema \
+         {POSTGRES_SCHEMA}; use a newer binary",
+        status.present.unwrap_or_default(),
+        status.compatible_from,
+    )))
+}
+
+/// Applies what is missing, in a transaction that keeps others from doing the same: whoever comes second finds nothing
+/// to do.
+pub(super) async fn apply_missing(
+    tx: &Transaction<'_>,
+    prefix: &TablePrefix,
+    sql: &PostgresSql,
+) -> Result<Vec<u32>> {
+    tx.query_typed(&sql.migrate_lock, &[]).await.map_err(explain)?;
+    let now = status(tx.client(), sql).await.map_err(explain)?;
+    check(now)?;
+    let present = now.present.unwrap_or(0);
+    let mut applied = Vec::new();
+    for (version, text) in postgres_migrations(prefix).into_iter().filter(|(version, _)| *version > present) {
+        tx.batch_execute(&text).await.map_err(explain)?;
+        tx.execute_typed(&sql.meta_set, &args![i64::from(version), i64::from(POSTGRES_COMPATIBLE_FROM)])
+            .await
+            .map_err(explain)?;
+        applied.push(version);
+    }
+    Ok(applied)
+}

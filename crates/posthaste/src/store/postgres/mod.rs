@@ -1,0 +1,268 @@
+//! The log engine on a Postgres server.
+//!
+//! Transactions commit in another order than they take their numbers, so a lane's place is no number here. Whoever finds
+//! something new notes what is visible at that moment, a *tick* (`tick.rs`); a lane has settled what one tick sees, and
+//! reads what a later one sees beyond it (`claim.rs`). Nothing is skipped, and nobody waits for a transaction that stays
+//! open.
+//!
+//! Every statement is sent with its types and without a name, and nothing is kept in a session: the store works behind a
+//! pooler in transaction mode.
+//!
+//! Where a store may choose, this one does so:
+//! * A row *behind* its key is stored as such and has no due time. Whichever transaction removes or kills what it waited
+//!   for makes it due (`promote.sql`). Settles and operators' commands lock the lane's row first, so that they come one
+//!   after another and no head leaves while a follower is being parked; acquiring repairs it all the same.
+//! * Times are the database's; a relay's clock decides nothing here.
+//! * Without any lane nothing is pruned: nobody has read anything yet.
+
+mod acquire;
+mod admin;
+mod check;
+mod claim;
+mod cursor;
+mod error;
+mod keys;
+mod log;
+mod migrate;
+mod parking;
+mod pool;
+mod publish;
+mod rows;
+mod settle;
+mod snapshot;
+mod tick;
+mod value;
+mod waiting;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::{Object, Pool, Transaction};
+use posthaste_core::envelope::Envelope;
+use posthaste_core::lane::LaneSpec;
+use posthaste_core::prefix::TablePrefix;
+use posthaste_core::publisher::{Published, Publisher};
+use posthaste_core::schema::{Schema, SchemaStatus};
+use posthaste_core::signal::Signal;
+use posthaste_core::sql::PostgresSql;
+use posthaste_core::store::{Claimed, Lease, Owner, Room, Settled, Standing, Store, Then};
+use posthaste_core::{BoxFuture, Result, crash};
+use tokio_postgres::IsolationLevel;
+
+use self::claim::Claim;
+use self::cursor::{Cursor, Window};
+use self::error::{explain, no_connection};
+use self::settle::Settle;
+use self::waiting::Waiting;
+use super::StoreOptions;
+
+/// When so much waits to be recorded, a claim does not leave it to the relay's next settle.
+const TO_PARK_MAX: usize = 10_000;
+
+/// A store in a Postgres database.
+pub struct PostgresStore {
+    pool: Pool,
+    prefix: TablePrefix,
+    sql: PostgresSql,
+    signal: Signal,
+    payload_bytes_max: usize,
+    waiting: Waiting,
+}
+
+impl PostgresStore {
+    /// Opens the database at this URL: `postgres://user:password@host:5432/database`. Nothing is connected before it is
+    /// needed, so that a server that is away is an error of what needs it, and no tables are made
+    /// ([`migrate`](Schema::migrate) does that).
+    ///
+    /// # Errors
+    /// `Config` for a URL that cannot be used.
+    pub fn open(url: &str, options: StoreOptions) -> Result<Self> {
+        Ok(Self {
+            pool: pool::open(url)?,
+            sql: PostgresSql::new(&options.prefix),
+            prefix: options.prefix,
+            signal: options.signal,
+            payload_bytes_max: options.payload_bytes_max,
+            waiting: Waiting::default(),
+        })
+    }
+
+    async fn client(&self) -> Result<Object> {
+        self.pool.get().await.map_err(no_connection)
+    }
+
+    async fn take(&self, lane: &LaneSpec, owner: &Owner) -> Result<Option<Lease>> {
+        let mut client = self.client().await?;
+        check::check(&client, &self.sql, self.prefix.as_str()).await?;
+        let start = acquire::start(&client, &self.sql, lane).await?;
+        let tx = begin(&mut client).await?;
+        let taken = acquire::take(&tx, &self.sql, lane, owner, start).await.map_err(explain)?;
+        commit(tx).await?;
+        let Some(taken) = taken else { return Ok(None) };
+        let reading = acquire::reading(&client, &self.sql, lane, &taken).await?;
+        // Listens before the first claim, so that no publish between a claim and a wait goes unheard.
+        self.waiting.listen(&lane.name, &self.signal);
+        let cursor = Arc::new(Cursor::new(lane.clone(), owner.run.clone(), taken.epoch, reading));
+        let lease = Lease::new(lane.name.clone(), taken.epoch, lane.lease, cursor);
+        Ok(Some(lease.with_stumbles(taken.stumbles)))
+    }
+
+    async fn hand_out(&self, lease: &Lease, room: Room) -> Result<Vec<Claimed>> {
+        let cursor = Cursor::of(lease)?;
+        if room.events == 0 {
+            return Ok(Vec::new());
+        }
+        let one_at_a_time = cursor.claiming.lock().await;
+        let mut client = self.client().await?;
+        let next = self.next_window(&client, &cursor).await?;
+        let mut claim = Claim::begin(&self.sql, &cursor, room, next);
+        let tx = begin_looking(&mut client).await?;
+        claim.read(&tx).await?;
+        commit(tx).await?;
+        let answer = claim.end();
+        drop(one_at_a_time);
+        crash::point("claim: read");
+        if answer.to_park > 0 {
+            lease.note_unrecorded();
+        }
+        self.waiting.claimed(lease.lane(), !answer.claimed.is_empty(), answer.is_partial);
+        let is_much = answer.to_park > TO_PARK_MAX;
+        if is_much && self.record(lease, Vec::new(), Then::Hold).await? == Standing::Lost {
+            return Ok(Vec::new());
+        }
+        Ok(answer.claimed)
+    }
+
+    /// The window after the last one, if that was read to its end and there is something new.
+    async fn next_window(&self, client: &Object, cursor: &Cursor) -> Result<Option<Arc<Window>>> {
+        let (is_open, newest) = {
+            let reading = cursor.lock();
+            (reading.window().is_some(), Arc::clone(&reading.newest))
+        };
+        if is_open {
+            return Ok(None);
+        }
+        let next = newest.next(client, &self.sql).await?;
+        Ok(next.map(|tick| Arc::new(Window { a: newest, b: Arc::new(tick) })))
+    }
+
+    async fn record(&self, lease: &Lease, outcomes: Vec<Settled>, then: Then) -> Result<Standing> {
+        let cursor = Cursor::of(lease)?;
+        let _one_at_a_time = cursor.settling.lock().await;
+        let Some(settle) = Settle::begin(&self.sql, &cursor, outcomes, then, lease.length()) else {
+            return Ok(Standing::Lost);
+        };
+        // From here on only a commit makes the cursor right again, also if this future is dropped.
+        let unsure = settle.unsure();
+        let mut client = self.client().await?;
+        let standing = if settle.is_one_statement() {
+            crash::point("settle: before commit");
+            settle.record_alone(&client).await.map_err(explain)?
+        } else {
+            let tx = begin(&mut client).await?;
+            let standing = settle.record(&tx).await.map_err(explain)?;
+            crash::point("settle: before commit");
+            commit(tx).await?;
+            standing
+        };
+        crash::point("settle: after commit");
+        let Some(standing) = standing else { return Ok(Standing::Lost) };
+        settle.tell(unsure);
+        Ok(standing)
+    }
+
+    async fn append(&self, events: Vec<Envelope>) -> Result<Vec<Published>> {
+        for event in &events {
+            event.check(self.payload_bytes_max)?;
+        }
+        let mut client = self.client().await?;
+        let tx = begin(&mut client).await?;
+        let published = match publish::publish(&tx, &self.sql, &events).await {
+            Ok(published) => published,
+            Err(error) => {
+                // Ended here and not left to a drop, so that nothing of it is there when the caller hears of it.
+                tx.rollback().await.map_err(explain)?;
+                return Err(error);
+            }
+        };
+        crash::point("publish: before commit");
+        commit(tx).await?;
+        crash::point("publish: after commit");
+        if published.contains(&Published::Now) {
+            self.signal.ring();
+        }
+        Ok(published)
+    }
+}
+
+/// Begins a transaction in which each statement sees what has committed before it, whatever the role's default is.
+async fn begin(client: &mut Object) -> Result<Transaction<'_>> {
+    client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start().await.map_err(explain)
+}
+
+/// Begins a transaction that has one snapshot and changes nothing.
+async fn begin_looking(client: &mut Object) -> Result<Transaction<'_>> {
+    let builder = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
+    builder.start().await.map_err(explain)
+}
+
+async fn commit(tx: Transaction<'_>) -> Result<()> {
+    tx.commit().await.map_err(explain)
+}
+
+impl Store for PostgresStore {
+    fn acquire<'a>(&'a self, lane: &'a LaneSpec, owner: &'a Owner) -> BoxFuture<'a, Result<Option<Lease>>> {
+        Box::pin(async move {
+            let taken = self.take(lane, owner).await;
+            taken.map_err(|error| error.during(format!("acquire lane {}", lane.name)))
+        })
+    }
+
+    fn claim<'a>(&'a self, lease: &'a Lease, room: Room) -> BoxFuture<'a, Result<Vec<Claimed>>> {
+        Box::pin(async move {
+            let claimed = self.hand_out(lease, room).await;
+            claimed.map_err(|error| error.during(format!("claim from lane {}", lease.lane())))
+        })
+    }
+
+    fn settle<'a>(
+        &'a self,
+        lease: &'a Lease,
+        outcomes: Vec<Settled>,
+        then: Then,
+    ) -> BoxFuture<'a, Result<Standing>> {
+        Box::pin(async move {
+            let standing = self.record(lease, outcomes, then).await;
+            standing.map_err(|error| error.during(format!("settle lane {}", lease.lane())))
+        })
+    }
+
+    fn wait<'a>(&'a self, lane: &'a LaneSpec, at_most: Duration) -> BoxFuture<'a, ()> {
+        Box::pin(self.waiting.wait(&lane.name, &self.signal, at_most))
+    }
+}
+
+impl Publisher for PostgresStore {
+    fn publish(&self, events: Vec<Envelope>) -> BoxFuture<'_, Result<Vec<Published>>> {
+        Box::pin(self.append(events))
+    }
+}
+
+impl Schema for PostgresStore {
+    fn status(&self) -> BoxFuture<'_, Result<SchemaStatus>> {
+        Box::pin(async move {
+            let client = self.client().await?;
+            migrate::status(&client, &self.sql).await.map_err(explain)
+        })
+    }
+
+    fn migrate(&self) -> BoxFuture<'_, Result<Vec<u32>>> {
+        Box::pin(async move {
+            let mut client = self.client().await?;
+            let tx = begin(&mut client).await?;
+            let applied = migrate::apply_missing(&tx, &self.prefix, &self.sql).await?;
+            commit(tx).await?;
+            Ok(applied)
+        })
+    }
+}

@@ -1,0 +1,332 @@
+//! Recording what became of what was handed out, and moving the place.
+//!
+//! Every settle begins with the lane's row: `lane_settle.sql` locks it and refuses everything if the lease, the place or a
+//! tick is not what this relay believes. Where nothing is parked that is the whole settle, one statement.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthaste_core::redact;
+use posthaste_core::sql::PostgresSql;
+use posthaste_core::store::{Outcome, Settled, Standing, Then};
+use posthaste_core::time::{Timestamp, micros};
+use tokio_postgres::{Client, Row, Transaction};
+
+use super::cursor::{Cursor, SHARD, StoredPlace, ToPark, Why};
+use super::error::Db;
+use super::parking::{Change, Changes};
+use super::rows;
+use super::value::{Arg, Stamp, args};
+use crate::store::totals::Totals;
+
+/// What a settle changes: worked out before the database is asked, told to the cursor after its commit.
+pub(super) struct Settle<'a> {
+    sql: &'a PostgresSql,
+    cursor: &'a Cursor,
+    old: StoredPlace,
+    reached: StoredPlace,
+    tick_ids: Vec<i64>,
+    tick_tokens: Vec<String>,
+    /// Acknowledged events of the log that the place passes.
+    passed: i64,
+    to_park: Vec<(i64, Change)>,
+    /// At most one change for each parked event; the last one counts.
+    to_park_again: BTreeMap<i64, Change>,
+    to_unpark: Vec<i64>,
+    /// Parked events that are settled here.
+    done: HashSet<i64>,
+    keys_parked: Vec<String>,
+    lane: &'a str,
+    after: After,
+    lease: i64,
+}
+
+/// What becomes of the lease and of the lane's state.
+struct After {
+    ends: bool,
+    retires: bool,
+    reports: bool,
+    why: Option<String>,
+}
+
+impl After {
+    fn of(then: Then) -> Self {
+        let (ends, retires, reports, why) = match then {
+            Then::GiveUp => (true, false, false, None),
+            Then::Retire(why) => (true, true, false, Some(redact::clean(&why))),
+            Then::Report(why) => (false, false, true, why.as_deref().map(redact::clean)),
+            _ => (false, false, false, None),
+        };
+        Self { ends, retires, reports, why }
+    }
+}
+
+/// Says that what the cursor holds may not be what is stored, unless told otherwise before it is dropped.
+pub(super) struct Unsure<'a>(Option<&'a Cursor>);
+
+impl Drop for Unsure<'_> {
+    fn drop(&mut self) {
+        if let Some(cursor) = self.0 {
+            cursor.lock().is_broken = true;
+        }
+    }
+}
+
+impl<'a> Settle<'a> {
+    /// Takes from the cursor what is to be recorded; `None`: the lease is lost already.
+    pub(super) fn begin(
+        sql: &'a PostgresSql,
+        cursor: &'a Cursor,
+        outcomes: Vec<Settled>,
+        then: Then,
+        lease: Duration,
+    ) -> Option<Self> {
+        if cursor.lock().is_broken {
+            return None;
+        }
+        let old = cursor.lock().stored;
+        let mut settle = Self {
+            sql,
+            cursor,
+            old,
+            reached: old,
+            tick_ids: Vec::new(),
+            tick_tokens: Vec::new(),
+            passed: 0,
+            to_park: Vec::new(),
+            to_park_again: BTreeMap::new(),
+            to_unpark: Vec::new(),
+            done: HashSet::new(),
+            keys_parked: Vec::new(),
+            lane: cursor.lane(),
+            after: After::of(then),
+            lease: micros(lease),
+        };
+        settle.take_what_was_read();
+        outcomes.into_iter().for_each(|settled| settle.take(settled));
+        let mut reading = cursor.lock();
+        settle.passed = reading.advance();
+        settle.reached = reading.reached;
+        (settle.tick_ids, settle.tick_tokens) = reading.ticks();
+        Some(settle)
+    }
+
+    /// What claims met and did not hand out.
+    fn take_what_was_read(&mut self) {
+        let mut reading = self.cursor.lock();
+        for ToPark { seq, why, is_parked } in std::mem::take(&mut reading.to_park) {
+            let change = match why {
+                Why::Scheduled { at } => Change::Scheduled { at },
+                Why::Expired => Change::Expired,
+                Why::Behind { key } => {
+                    self.keys_parked.push(key);
+                    Change::Behind
+                }
+            };
+            if is_parked {
+                self.done.insert(seq);
+                self.to_park_again.insert(seq, change);
+            } else {
+                reading.settle(seq, true);
+                self.to_park.push((seq, change));
+            }
+        }
+    }
+
+    fn take(&mut self, Settled { ticket, outcome, .. }: Settled) {
+        let mut reading = self.cursor.lock();
+        let seq = ticket.0;
+        if reading.prefix.is_out(ticket) {
+            match outcome {
+                // It counts when the place passes it: until then a crash gives it back.
+                Outcome::Delivered => reading.settle(seq, false),
+                // It stays unsettled, so that the next lease reads it again.
+                Outcome::Released => {}
+                outcome => {
+                    let is_slow = matches!(outcome, Outcome::Slow);
+                    let Some(change) = Change::of(outcome) else { return };
+                    reading.settle(seq, true);
+                    self.to_park.push((seq, change));
+                    if is_slow {
+                        // Its answer comes with the same ticket and settles the row.
+                        Arc::make_mut(&mut reading.out).insert(seq);
+                    }
+                }
+            }
+            return;
+        }
+        if !reading.out.contains(&seq) || self.done.contains(&seq) {
+            return;
+        }
+        if !matches!(outcome, Outcome::Slow) {
+            self.done.insert(seq);
+        }
+        if matches!(outcome, Outcome::Delivered) {
+            self.to_unpark.push(seq);
+        } else if let Some(change) = Change::of(outcome) {
+            self.to_park_again.insert(seq, change);
+        }
+    }
+
+    /// Whether the lane's row is all that changes.
+    pub(super) fn is_one_statement(&self) -> bool {
+        self.to_park.is_empty() && self.to_park_again.is_empty() && self.to_unpark.is_empty()
+    }
+
+    /// Records it as one statement.
+    pub(super) async fn record_alone(&self, client: &Client) -> Db<Option<Standing>> {
+        let row = client.query_typed_opt(&self.sql.lane_settle, &self.lane_values()).await?;
+        row.map(|row| standing(&row)).transpose()
+    }
+
+    /// Records it in a transaction; `None`: nothing of it holds.
+    pub(super) async fn record(&self, tx: &Transaction<'_>) -> Db<Option<Standing>> {
+        let row = tx.query_typed_opt(&self.sql.lane_settle, &self.lane_values()).await?;
+        let Some(row) = row else { return Ok(None) };
+        let now = rows::time(&row, 1)?;
+        let (mut totals, mut keys) = (Totals::default(), HashSet::new());
+        self.park(tx, now, &mut totals, &mut keys).await?;
+        self.park_again(tx, now, &mut totals, &mut keys).await?;
+        self.unpark(tx, &mut totals, &mut keys).await?;
+        if self.cursor.is_ordered() && !keys.is_empty() {
+            let keys: Vec<String> = keys.into_iter().collect();
+            let blocks = self.cursor.blocks_on_dead();
+            tx.execute_typed(&self.sql.promote, &args![self.cursor.lane(), SHARD, keys, Stamp(now), blocks])
+                .await?;
+        }
+        add_totals(tx, self.sql, self.cursor.lane(), totals).await?;
+        standing(&row).map(Some)
+    }
+
+    /// The values of `lane_settle.sql`.
+    fn lane_values(&self) -> [Arg<'_>; 18] {
+        let (cursor, old, new) = (self.cursor, &self.old, &self.reached);
+        args![
+            self.lane,
+            SHARD,
+            cursor.epoch,
+            cursor.run,
+            old.tick_a,
+            old.tick_b,
+            old.position,
+            new.tick_a,
+            new.tick_b,
+            new.position,
+            self.tick_ids,
+            self.tick_tokens,
+            self.after.ends,
+            self.after.retires,
+            self.after.reports,
+            self.after.why,
+            self.passed,
+            self.lease,
+        ]
+    }
+
+    async fn park(
+        &self,
+        tx: &Transaction<'_>,
+        now: Timestamp,
+        totals: &mut Totals,
+        keys: &mut HashSet<String>,
+    ) -> Db<()> {
+        if self.to_park.is_empty() {
+            return Ok(());
+        }
+        let changes = Changes::new(self.to_park.iter().map(|(seq, change)| (*seq, change)), now);
+        // Fewer rows than asked for: somebody deleted an event by hand, and there is nothing to wait for.
+        for row in changes.ask(tx, &self.sql.park, self.cursor, true).await? {
+            totals.accepted += 1;
+            *total_of(totals, row.try_get(0)?) += 1;
+            keys.extend(row.try_get::<_, Option<String>>(1)?);
+        }
+        Ok(())
+    }
+
+    async fn park_again(
+        &self,
+        tx: &Transaction<'_>,
+        now: Timestamp,
+        totals: &mut Totals,
+        keys: &mut HashSet<String>,
+    ) -> Db<()> {
+        if self.to_park_again.is_empty() {
+            return Ok(());
+        }
+        let changes = Changes::new(self.to_park_again.iter().map(|(seq, change)| (*seq, change)), now);
+        for row in changes.ask(tx, &self.sql.park_again, self.cursor, false).await? {
+            totals.waiting -= 1;
+            *total_of(totals, row.try_get(0)?) += 1;
+            keys.extend(row.try_get::<_, Option<String>>(1)?);
+        }
+        Ok(())
+    }
+
+    async fn unpark(&self, tx: &Transaction<'_>, totals: &mut Totals, keys: &mut HashSet<String>) -> Db<()> {
+        if self.to_unpark.is_empty() {
+            return Ok(());
+        }
+        for row in tx.query_typed(&self.sql.unpark, &args![self.cursor.lane(), self.to_unpark]).await? {
+            totals.waiting -= 1;
+            totals.delivered += 1;
+            totals.replayed += i64::from(row.try_get::<_, bool>(1)?);
+            keys.extend(row.try_get::<_, Option<String>>(0)?);
+        }
+        Ok(())
+    }
+
+    /// Guards what follows: unless it ends well, the cursor is thrown away with its lease.
+    pub(super) fn unsure(&self) -> Unsure<'a> {
+        Unsure(Some(self.cursor))
+    }
+
+    /// Tells the cursor that it was committed.
+    pub(super) fn tell(self, mut unsure: Unsure<'_>) {
+        unsure.0 = None;
+        let mut reading = self.cursor.lock();
+        reading.is_stored(self.reached);
+        if !self.done.is_empty() {
+            Arc::make_mut(&mut reading.out).retain(|seq| !self.done.contains(seq));
+        }
+        for key in &self.keys_parked {
+            let keys = Arc::make_mut(&mut reading.keys_behind);
+            match keys.get_mut(key) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => drop(keys.remove(key)),
+            }
+        }
+    }
+}
+
+fn standing(row: &Row) -> Db<Standing> {
+    Ok(if row.try_get::<_, &str>(0)? == "paused" { Standing::Paused } else { Standing::Held })
+}
+
+fn total_of<'t>(totals: &'t mut Totals, state: &str) -> &'t mut i64 {
+    match state {
+        "dead" => &mut totals.dead,
+        "discarded" => &mut totals.discarded,
+        _ => &mut totals.waiting,
+    }
+}
+
+/// Adds to a lane's totals.
+pub(super) async fn add_totals(
+    tx: &Transaction<'_>,
+    sql: &PostgresSql,
+    lane: &str,
+    totals: Totals,
+) -> Db<()> {
+    debug_assert!(totals.add_up(), "{totals:?}");
+    if totals == Totals::default() {
+        return Ok(());
+    }
+    let Totals { accepted, delivered, waiting, dead, discarded, replayed } = totals;
+    tx.execute_typed(
+        &sql.lane_totals,
+        &args![lane, SHARD, accepted, delivered, waiting, dead, discarded, replayed],
+    )
+    .await
+    .map(drop)
+}
