@@ -23,6 +23,8 @@ pub(super) struct State {
     pub(super) epoch_floor: i64,
     pub(super) audit: Vec<Audit>,
     pub(super) keys: BTreeMap<[u8; 32], String>,
+    /// Which events which consumer has handled.
+    pub(super) inbox: std::collections::HashSet<super::statement::InboxRow>,
 }
 
 /// One event of the log, its moments resolved.
