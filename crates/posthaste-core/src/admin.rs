@@ -346,6 +346,14 @@ pub enum Command {
         /// Only count.
         dry_run: bool,
     },
+    /// What consumers remember goes: rows of the inbox and idempotency records that ended longer ago than this. An event that
+    /// comes again after that has its effect again.
+    PruneInbox {
+        /// How long they are kept.
+        age: Duration,
+        /// Only count.
+        dry_run: bool,
+    },
     /// The events' payloads are overwritten; the rest of the event stays.
     Erase {
         /// Only count.
@@ -365,6 +373,7 @@ impl Command {
             Self::Seek { .. } => "seek",
             Self::Remove { .. } => "remove",
             Self::Prune { .. } => "prune",
+            Self::PruneInbox { .. } => "prune-inbox",
             Self::Erase { .. } => "erase",
         }
     }

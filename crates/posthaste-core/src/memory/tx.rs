@@ -65,17 +65,18 @@ impl MemoryTx {
     /// # Errors
     /// `Conflict` when another transaction committed one of these ids first; nothing of this one is stored then.
     pub fn commit(self) -> Result<()> {
+        let now = self.memory.now();
         let mut state = self.memory.lock();
         for (_, stored) in &self.staged {
             if state.with_identity(&stored.envelope.source, &stored.envelope.id).is_some() {
                 return Err(duplicate(&stored.envelope));
             }
         }
-        if let Some((consumer, id, _)) = self.inbox.iter().find(|row| state.inbox.contains(*row)) {
+        if let Some((consumer, id, _)) = self.inbox.iter().find(|row| state.inbox.contains_key(*row)) {
             return Err(Error::conflict(format!("the event {id:?} was handled by {consumer:?} meanwhile")));
         }
         state.events.extend(self.staged);
-        state.inbox.extend(self.inbox);
+        state.inbox.extend(self.inbox.into_iter().map(|row| (row, now)));
         drop(state);
         self.memory.signal.ring();
         Ok(())
@@ -107,7 +108,7 @@ impl MemoryTx {
     fn enter(&mut self, rows: Vec<InboxRow>) -> u64 {
         let before = self.inbox.len();
         for row in rows {
-            if !self.inbox.contains(&row) && !self.memory.lock().inbox.contains(&row) {
+            if !self.inbox.contains(&row) && !self.memory.lock().inbox.contains_key(&row) {
                 self.inbox.push(row);
             }
         }
