@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 
 use super::cx::Ground;
-use super::engine::Done;
+use super::engine::{Done, Engine};
 use super::failure::Failure;
 use super::worker::Shop;
 use crate::broker::Delivery;
@@ -17,7 +17,7 @@ use crate::crash;
 use crate::envelope::Envelope;
 
 /// An event with the number of its delivery; receipts are no business of the transaction.
-type Tried = (Arc<Envelope>, u32);
+pub(super) type Tried = (Arc<Envelope>, u32);
 
 /// What became of a part of a batch.
 enum Together {
@@ -87,7 +87,7 @@ impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
         let mut abandoned = self.abandoned.clone();
         let answer = tokio::select! {
             biased;
-            dones = self.in_one_transaction(part) => match dones {
+            dones = self.engine.in_one_transaction(part) => match dones {
                 Ok(Some(dones)) => Together::All(dones),
                 Ok(None) | Err(_) => Together::Apart,
             },
@@ -97,40 +97,42 @@ impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
         part.iter().for_each(|_| self.engine.meters.took(each));
         answer
     }
+}
 
+impl<D: Ground, S: Send + Sync + 'static> Engine<D, S> {
     /// What became of each, if all was committed; `None` if one of them failed, and then nothing happened.
-    async fn in_one_transaction(&self, part: &[Tried]) -> Result<Option<Vec<Done>>, Failure> {
+    pub(super) async fn in_one_transaction(&self, part: &[Tried]) -> Result<Option<Vec<Done>>, Failure> {
         let routed: Vec<&Envelope> =
-            part.iter().map(|(event, _)| &**event).filter(|event| self.engine.route(event).is_some()).collect();
-        let mut tx = self.engine.begin().await?;
-        let entered = self.engine.enter(&mut tx, &routed).await?;
+            part.iter().map(|(event, _)| &**event).filter(|event| self.route(event).is_some()).collect();
+        let mut tx = self.begin().await?;
+        let entered = self.enter(&mut tx, &routed).await?;
         let mixed = entered > 0 && entered < routed.len() as u64;
         if mixed {
             // Some had their effect before, and a statement for all does not say which: once more, one by one.
             drop(tx);
-            tx = self.engine.begin().await?;
+            tx = self.begin().await?;
         }
         let mut dones = Vec::with_capacity(part.len());
         for (event, attempt) in part {
-            let Some(route) = self.engine.route(event) else {
-                dones.push(self.engine.nobody(event));
+            let Some(route) = self.route(event) else {
+                dones.push(self.nobody(event));
                 continue;
             };
-            let new = if mixed { self.engine.enter(&mut tx, &[event]).await? > 0 } else { entered > 0 };
+            let new = if mixed { self.enter(&mut tx, &[event]).await? > 0 } else { entered > 0 };
             if !new {
                 dones.push(Done::Duplicate);
                 continue;
             }
-            let mut cx = self.engine.cx(event, *attempt);
+            let mut cx = self.cx(event, *attempt);
             cx.tx = Some(tx);
-            let span = self.engine.span(&cx);
-            let called = timeout(self.engine.timeout, self.engine.call(route, &mut cx).instrument(span)).await;
+            let span = self.span(&cx);
+            let called = timeout(self.timeout, self.call(route, &mut cx).instrument(span)).await;
             let Ok(Done::Handled) = called else { return Ok(None) };
             tx = cx.tx.take().expect("the transaction was put there above");
             dones.push(Done::Handled);
         }
         crash::point("consumer: before commit");
-        self.engine.commit(tx).await?;
+        self.commit(tx).await?;
         crash::point("consumer: committed");
         Ok(Some(dones))
     }

@@ -163,10 +163,15 @@ impl<D: Ground, S: Send + Sync + 'static> Engine<D, S> {
         span
     }
 
+    /// What is to become of the event, as whoever plugged in a classifier says, else as the handler said.
+    pub(super) fn class(&self, failure: &Failure, envelope: &Envelope) -> Class {
+        let plugged = self.classify.as_ref().and_then(|classify| classify(failure, envelope));
+        plugged.unwrap_or_else(|| failure.class())
+    }
+
     /// Decides what a failure means; the policy's budget limits.
     pub(super) fn judge(&self, failure: &Failure, envelope: &Envelope, attempt: u32) -> Then {
-        let plugged = self.classify.as_ref().and_then(|classify| classify(failure, envelope));
-        match plugged.unwrap_or_else(|| failure.class()) {
+        match self.class(failure, envelope) {
             Class::Reject => Then::Dead(failure.reason()),
             Class::Later(after) => Then::Later(after),
             Class::Retry => match self.policy.next(attempt, failure.asked_pause()) {

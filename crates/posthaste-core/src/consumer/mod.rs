@@ -15,6 +15,7 @@
 //! Only the consumer decides about retries; brokers keep and deliver again.
 
 mod batch;
+mod crew;
 mod cx;
 mod dedup;
 mod desk;
@@ -22,11 +23,13 @@ mod engine;
 mod failure;
 mod handler;
 mod inbox;
+mod limit;
 mod meters;
 mod middleware;
 
 mod readiness;
 mod run;
+mod target;
 mod worker;
 
 use std::collections::HashMap;
@@ -35,11 +38,13 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+pub use crew::{Crew, Stop};
 pub use cx::{Cx, Ground, NoDatabase};
 pub use dedup::{Begun, Dedup, DedupKey, Finished, Idempotent, MemoryDedup, Token};
 pub use failure::{BoxError, Class, Failure};
 pub use handler::Handler;
 pub use inbox::Inbox;
+pub use limit::Limit;
 pub use middleware::{Call, Middleware, Next};
 pub use readiness::Readiness;
 
@@ -51,7 +56,7 @@ use crate::outbox::Outbox;
 use crate::pattern::Pattern;
 use crate::prefix::TablePrefix;
 use crate::retry::{Backoff, RetryPolicy};
-use crate::target::Capabilities;
+use crate::target::{Capabilities, Target};
 use crate::{Error, Result};
 use cx::Scope;
 use desk::Desk;
@@ -60,6 +65,7 @@ use handler::{Route, Typed, Whole};
 use meters::Meters;
 use readiness::Ready;
 use run::Run;
+use target::ConsumerTarget;
 use worker::Shop;
 
 const NAME_BYTES_MAX: usize = 64;
@@ -421,6 +427,21 @@ impl<D: Ground, S: Send + Sync + 'static> Consumer<D, S> {
         self.check_against(can)?;
         let holds_keys = self.order == Order::PerKey && !can.release_in_order;
         self.into_run(spec, holds_keys).until(broker.as_ref(), shutdown).await
+    }
+
+    /// This consumer as the target of a lane: events go from the store straight into handlers, without a broker.
+    ///
+    /// The lane's relay keeps the order of a key, retries by the lane's policy and records what is dead; give the lane a
+    /// timeout that is longer than this consumer's. An event that a handler wants [`later`](Failure::later) counts as an
+    /// attempt in a lane. Lanes of one store can share a target, and a consumer's name stays the inbox's consumer.
+    ///
+    /// # Errors
+    /// As [`check`](Consumer::check).
+    pub fn target(self) -> Result<Arc<dyn Target>> {
+        self.check()?;
+        let (workers, batch, unsettled) = (self.workers, self.batch, self.workers * self.ahead());
+        let (engine, _) = self.into_engine();
+        Ok(Arc::new(ConsumerTarget::new(engine, workers, batch, unsettled)))
     }
 
     fn ahead(&self) -> usize {

@@ -11,16 +11,16 @@ use posthaste_core::Result;
 
 use crate::Placed;
 
-type Seen = Arc<Mutex<Vec<u32>>>;
+type Numbers = Arc<Mutex<Vec<u32>>>;
 
-async fn note(cx: &mut Cx<posthaste_core::consumer::NoDatabase, Seen>, event: Placed) -> Result<(), Failure> {
+async fn note(cx: &mut Cx<posthaste_core::consumer::NoDatabase, Numbers>, event: Placed) -> Result<(), Failure> {
     cx.state().lock().unwrap().push(event.order);
     Ok(())
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_published_is_handled_and_acknowledged() {
-    let (broker, seen) = (LocalBroker::new(), Seen::default());
+    let (broker, seen) = (LocalBroker::new(), Numbers::default());
     let consumer = Consumer::with_state("stock", Arc::clone(&seen)).on(note);
     consumer.declare(&broker).await.unwrap();
     for order in 0..100 {
