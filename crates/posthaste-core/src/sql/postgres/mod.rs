@@ -53,6 +53,22 @@ statements! {
     epoch_floor_raise,
     /// What reading without gaps relies on.
     server_check,
+    /// Says of every lane that its database was moved.
+    lanes_moved,
+    /// Keeps everybody out while ids are changed.
+    rebase_lock,
+    /// How many events a rebase hands out again.
+    rebase_count,
+    /// Gives every event an id of this server.
+    rebase_events,
+    /// Keeps numbers from being given again.
+    rebase_sequence,
+    /// Begins the chain of ticks anew.
+    rebase_ticks,
+    /// Puts every lane at the chain's beginning.
+    rebase_lanes,
+    /// Records where the database is now.
+    rebase_done,
     /// Looks for something new and notes what is visible.
     tick,
     /// The newest tick.

@@ -131,11 +131,16 @@ CREATE TABLE {prefix}audit (
 );
 
 -- epoch_floor: the highest epoch of any removed lane; a lane that is made anew begins above it, so that an old lease
--- never looks valid again.
+-- never looks valid again. system_id, database_oid: where these tables were filled; the ids of transactions in them mean
+-- nothing anywhere else.
 CREATE TABLE {prefix}meta (
     id              integer NOT NULL PRIMARY KEY CHECK (id = 1),
     schema          bigint  NOT NULL,
     compatible_from bigint  NOT NULL,
-    epoch_floor     bigint  NOT NULL DEFAULT 0
+    epoch_floor     bigint  NOT NULL DEFAULT 0,
+    system_id       text    COLLATE "C" NOT NULL,
+    database_oid    bigint  NOT NULL
 );
-INSERT INTO {prefix}meta (id, schema, compatible_from) VALUES (1, 1, 1);
+INSERT INTO {prefix}meta (id, schema, compatible_from, system_id, database_oid)
+SELECT 1, 1, 1, c.system_identifier::text, d.oid::bigint
+FROM pg_control_system() c, pg_database d WHERE d.datname = current_database();

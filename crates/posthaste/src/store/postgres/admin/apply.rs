@@ -15,11 +15,16 @@ use crate::store::postgres::cursor::{SHARD, StoredPlace};
 use crate::store::postgres::error::{Db, explain};
 use crate::store::postgres::tick::Tick;
 use crate::store::postgres::value::args;
-use crate::store::postgres::{PostgresStore, begin, commit, log, rows};
+use crate::store::postgres::{PostgresStore, begin, check, commit, log, rows};
 
 impl PostgresStore {
     pub(super) async fn command(&self, filter: &Filter, command: Command, by: &Actor) -> Result<Applied> {
         let note = Note::new(filter, &command, by);
+        if reads_ids(&command)
+            && let Some(moved) = check::moved(&*self.client().await?, &self.sql, self.prefix.as_str()).await?
+        {
+            return Err(moved);
+        }
         match command {
             Command::Redrive { dry_run } => self.change(filter, Change::Redrive, dry_run, note).await,
             Command::Replay { dry_run } => self.change(filter, Change::Replay, dry_run, note).await,
@@ -40,6 +45,7 @@ impl PostgresStore {
                 };
                 self.prune(before, dry_run, note).await
             }
+            Command::Rebase { upgraded, dry_run } => self.rebase(filter, upgraded, dry_run, note).await,
             other => Err(Error::rejected(format!("this store does not know the command {:?}", other.name()))),
         }
     }
@@ -255,13 +261,26 @@ impl PostgresStore {
 }
 
 /// Records who did what.
-async fn insert_note(client: &Client, text: &str, note: &Note, applied: Applied) -> Db<()> {
+pub(super) async fn insert_note(client: &Client, text: &str, note: &Note, applied: Applied) -> Db<()> {
     let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let (matched, changed) = (count(applied.matched), count(applied.changed));
     client
         .execute_typed(text, &args![note.actor, note.via, note.command, note.filter, matched, changed])
         .await
         .map(drop)
+}
+
+/// Whether a command goes by what ticks see: in a database that was moved they seem to see what was never delivered.
+fn reads_ids(command: &Command) -> bool {
+    !matches!(
+        command,
+        Command::Pause
+            | Command::Resume
+            | Command::Remove { .. }
+            | Command::Discard { .. }
+            | Command::Erase { .. }
+            | Command::Rebase { .. }
+    )
 }
 
 fn sum(so_far: Applied, step: Step) -> Applied {
