@@ -10,8 +10,7 @@ use super::value::args;
 /// The oldest server that has transaction ids of 64 bits as a type.
 const VERSION_MIN: i64 = 130_000;
 /// What a lane's row says whose database was moved; `rebase_done.sql` knows it by its first word.
-const RESTORED: &str =
-    "restored: this database was restored, copied or upgraded, or its ids were changed; run `posthaste lane rebase`";
+const RESTORED: &str = "restored: this database was restored, copied or upgraded, or its ids were changed; run `posthaste lane rebase`";
 
 /// Refuses a server or tables on which events could be lost; says what to mend.
 pub(super) async fn check(client: &Client, sql: &PostgresSql, prefix: &str) -> Result<()> {
@@ -20,7 +19,8 @@ pub(super) async fn check(client: &Client, sql: &PostgresSql, prefix: &str) -> R
     if matches!(problem, Some(Problem::Moved(_))) {
         // So that whoever lists the lanes sees it too; a user who may not write it is told all the same.
         let told = client.execute_typed(&sql.lanes_moved, &args![RESTORED]).await;
-        told.map(drop).unwrap_or_else(|error| tracing::debug!(%error, "the lanes do not say that they were moved"));
+        told.map(drop)
+            .unwrap_or_else(|error| tracing::debug!(%error, "the lanes do not say that they were moved"));
     }
     problem.map_or(Ok(()), |problem| Err(problem.into()))
 }
@@ -36,11 +36,9 @@ pub(super) async fn moved(client: &Client, sql: &PostgresSql, prefix: &str) -> R
 }
 
 async fn ask(client: &Client, sql: &PostgresSql) -> Result<Row> {
-    client
-        .query_typed_opt(&sql.server_check, &[])
-        .await
-        .map_err(explain)?
-        .ok_or_else(|| Error::corrupt("the table of facts about the schema is empty; restore it from a backup"))
+    client.query_typed_opt(&sql.server_check, &[]).await.map_err(explain)?.ok_or_else(|| {
+        Error::corrupt("the table of facts about the schema is empty; restore it from a backup")
+    })
 }
 
 enum Problem {
@@ -76,7 +74,8 @@ impl Findings<'_> {
     }
 
     fn problem(&self) -> Db<Option<Problem>> {
-        for look in [Self::version, Self::standby, Self::rights, Self::moved, Self::defaults, Self::surroundings]
+        for look in
+            [Self::version, Self::standby, Self::rights, Self::moved, Self::defaults, Self::surroundings]
         {
             let found = look(self)?;
             if found.is_some() {
@@ -122,14 +121,20 @@ impl Findings<'_> {
     fn defaults(&self) -> Db<Option<Problem>> {
         let prefix = self.prefix;
         let is_seq_plain = self.text("seq_default")?.is_some_and(|text| {
-            text.contains("pg_current_xact_id() >") && text.contains("nextval(") && text.contains("events_seq")
+            text.contains("pg_current_xact_id() >")
+                && text.contains("nextval(")
+                && text.contains("events_seq")
         });
         Ok(Some(Problem::Mend(if !is_seq_plain {
-            format!("the default of {prefix}events.seq was changed; put back what `posthaste migrate print` says")
+            format!(
+                "the default of {prefix}events.seq was changed; put back what `posthaste migrate print` says"
+            )
         } else if self.text("xid_default")? != Some("pg_current_xact_id()") {
             format!("the default of {prefix}events.xid was changed; put back DEFAULT pg_current_xact_id()")
         } else if !self.is("is_sequence_plain")? {
-            format!("events would be lost; run ALTER SEQUENCE {prefix}events_seq INCREMENT BY 1 CACHE 1 NO CYCLE")
+            format!(
+                "events would be lost; run ALTER SEQUENCE {prefix}events_seq INCREMENT BY 1 CACHE 1 NO CYCLE"
+            )
         } else if !self.is("is_index_valid")? {
             format!("the index {prefix}events_xid is not valid; run REINDEX INDEX {prefix}events_xid")
         } else if let Some(names) = self.text("other_triggers")? {

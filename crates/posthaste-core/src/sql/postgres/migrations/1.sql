@@ -6,7 +6,8 @@
 CREATE SEQUENCE {prefix}events_seq AS bigint INCREMENT BY 1 CACHE 1 NO CYCLE;
 
 CREATE TABLE {prefix}events (
-    seq            bigint      NOT NULL PRIMARY KEY
+    -- Reading begins after 0: what has no number above it would never be met.
+    seq            bigint      NOT NULL PRIMARY KEY CHECK (seq > 0)
                    DEFAULT CASE WHEN pg_current_xact_id() > '0' THEN nextval('{prefix}events_seq') END,
     xid            xid8        NOT NULL DEFAULT pg_current_xact_id(),
     event_id       text        COLLATE "C" NOT NULL CHECK (octet_length(event_id) BETWEEN 1 AND 255),
