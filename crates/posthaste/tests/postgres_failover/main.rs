@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in what its functions share")]
 
+mod clash;
 mod crash;
 mod failover;
 mod moved;

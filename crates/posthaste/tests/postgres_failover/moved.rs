@@ -169,7 +169,7 @@ async fn a_role_without_rights_sees_that_the_database_was_moved_but_cannot_rebas
     sql(&url, "CREATE ROLE small LOGIN;\nGRANT SELECT ON posthaste_events, posthaste_ticks, posthaste_meta, posthaste_lanes TO small").await;
     let refused = store.acquire(&main, &owner).await.unwrap_err().to_string();
     assert!(refused.contains("GRANT SELECT,INSERT,UPDATE ON posthaste_lanes TO small"), "{refused}");
-    sql(&url, "GRANT SELECT, INSERT, UPDATE, DELETE ON posthaste_parked, posthaste_lanes, posthaste_ticks TO small;\nGRANT SELECT ON posthaste_events_seq TO small").await;
+    sql(&url, "GRANT SELECT, INSERT, UPDATE, DELETE ON posthaste_parked, posthaste_lanes, posthaste_ticks, posthaste_relays TO small;\nGRANT INSERT ON posthaste_audit TO small;\nGRANT SELECT ON posthaste_events_seq TO small").await;
     publish(&url, &["a"]).await;
     assert_eq!(drain(&store, &main, &owner).await, ["a"]);
     sql(&url, "UPDATE posthaste_meta SET system_id = 'of another server'").await;

@@ -97,6 +97,16 @@ statements! {
     lane_insert,
     /// Takes a lane with a new epoch, if it is free.
     lane_take,
+    /// Who defines a lane another way.
+    lane_clash,
+    /// Promises a lane to a relay that should have it.
+    lane_want,
+    /// Keeps two relays from counting lanes at once.
+    share_lock,
+    /// A relay asks for a lane.
+    relay_seen,
+    /// Forgets relays that ended long ago.
+    relays_forget,
     /// Moves a lane's place and renews or ends its lease.
     lane_settle,
     /// Changes a lane's totals.

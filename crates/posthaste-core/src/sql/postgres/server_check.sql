@@ -19,7 +19,8 @@ SELECT current_setting('server_version_num')::bigint AS version,
         WHERE tgrelid = '{prefix}events'::regclass AND tgname = '{prefix}own_xid') AS has_own_trigger,
        (SELECT string_agg(format('GRANT %s ON {prefix}%s TO %I', r.rights, r.name, current_user), '; ')
         FROM (VALUES ('events', 'SELECT'), ('ticks', 'SELECT,INSERT'), ('lanes', 'SELECT,INSERT,UPDATE'),
-                     ('parked', 'SELECT,INSERT,UPDATE,DELETE'), ('meta', 'SELECT')) AS r (name, rights),
+                     ('parked', 'SELECT,INSERT,UPDATE,DELETE'), ('relays', 'SELECT,INSERT,UPDATE,DELETE'),
+                     ('audit', 'INSERT'), ('meta', 'SELECT')) AS r (name, rights),
              LATERAL (SELECT count(*) AS missing FROM unnest(string_to_array(r.rights, ',')) AS one
                       WHERE NOT has_table_privilege('{prefix}' || r.name, one)) m
         WHERE m.missing > 0) AS missing_rights,

@@ -94,10 +94,16 @@ impl PostgresStore {
     async fn take(&self, lane: &LaneSpec, owner: &Owner) -> Result<Option<Lease>> {
         let mut client = self.client().await?;
         check::check(&client, &self.sql, self.prefix.as_str()).await?;
-        let start = acquire::start(&client, &self.sql, lane).await?;
+        let known = acquire::look(&client, &self.sql, lane).await?;
         let tx = begin(&mut client).await?;
-        let taken = acquire::take(&tx, &self.sql, lane, owner, start).await.map_err(explain)?;
+        let taken = acquire::take(&tx, &self.sql, lane, owner, &known).await.map_err(explain)?;
+        let wanted = match &taken {
+            Some(_) => Ok(()),
+            None => acquire::want(&tx, &self.sql, lane, owner).await,
+        };
+        // Also after a clash: that this relay lives is noted with it.
         commit(tx).await?;
+        wanted?;
         let Some(taken) = taken else { return Ok(None) };
         let reading = acquire::reading(&client, &self.sql, lane, &taken).await?;
         // Listens before the first claim, so that no publish between a claim and a wait goes unheard.

@@ -67,6 +67,9 @@ CREATE TABLE {prefix}lanes (
     owner_run   text        COLLATE "C",
     epoch       bigint      NOT NULL DEFAULT 0,
     lease_until timestamptz NOT NULL DEFAULT 'epoch',
+    -- The run of a relay that should have the lane, and until when it is promised to it.
+    wanted_by    text        COLLATE "C",
+    wanted_until timestamptz NOT NULL DEFAULT 'epoch',
     tick_a      bigint      NOT NULL,
     tick_b      bigint,
     position    bigint      NOT NULL DEFAULT 0,
@@ -80,9 +83,20 @@ CREATE TABLE {prefix}lanes (
     discarded   bigint      NOT NULL DEFAULT 0,
     replayed    bigint      NOT NULL DEFAULT 0,
     spec        text        NOT NULL DEFAULT '{}',
+    -- The run of the relay that last took the lane, and thus stands for its definition.
+    spec_run    text        COLLATE "C",
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (lane, shard)
+) WITH (fillfactor = 50);
+
+-- The relays that ask for lanes: of two that define one lane differently, the one that started later has it.
+CREATE TABLE {prefix}relays (
+    run        text        COLLATE "C" NOT NULL PRIMARY KEY,
+    name       text        NOT NULL,
+    version    text        NOT NULL,
+    started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    seen_at    timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (fillfactor = 50);
 
 -- available_at is set exactly while the row can be handed out at a time: a row behind its key's head waits for that head
