@@ -7,4 +7,5 @@ mod clash;
 mod crash;
 mod failover;
 mod moved;
+mod retention;
 mod stand;

@@ -75,6 +75,8 @@ statements! {
     tick_newest,
     /// Ticks by their numbers.
     tick_get,
+    /// Keeps those who remove events and those who come to need them apart.
+    retention_lock,
     /// Removes ticks that no lane can need.
     ticks_prune,
     /// Appends events, unless their identity exists.

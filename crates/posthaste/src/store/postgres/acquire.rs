@@ -57,6 +57,7 @@ pub(super) async fn take(
     let (name, column) = (spec.name.as_str(), spec::column(spec));
     is_seen(tx, sql, owner, micros(spec.lease)).await?;
     if let Known::New(place) = known {
+        hold_events(tx, sql).await?;
         tx.execute_typed(
             &sql.lane_insert,
             &args![name, SHARD, place.tick_a, place.tick_b, place.position, column],
@@ -86,6 +87,11 @@ pub(super) async fn take(
         promote(tx, sql, spec).await?;
     }
     Ok(Some(Taken { epoch: row.try_get(0)?, stumbles, place }))
+}
+
+/// Keeps retention away until the transaction ends: what is found from here on stays.
+pub(super) async fn hold_events(tx: &Transaction<'_>, sql: &PostgresSql) -> Db<()> {
+    tx.query_typed(&sql.retention_lock, &args![false]).await.map(drop)
 }
 
 /// Notes that this relay lives.
