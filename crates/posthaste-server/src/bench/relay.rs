@@ -12,6 +12,7 @@ use posthaste::schema::Backend;
 use posthaste::store::Store;
 use posthaste::target::Target;
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::RelayArgs;
@@ -73,15 +74,22 @@ pub(super) async fn drain(
     lane: &str,
 ) -> Result<(u64, Duration), Failure> {
     let relay = Relay::new(store).lane(Lane::named(lane)?.to(Arc::clone(target)));
+    // A task, as a running relay's lanes are: beside its connections, and not in a thread of its own.
+    let mut task = JoinSet::new();
     let start = Instant::now();
-    let report = relay.once().await?;
+    task.spawn(async move { relay.once().await });
+    let ended = task.join_next().await.ok_or_else(|| Failure::other("the relay did not start"))?;
+    let report = ended.map_err(|error| Failure::other(error.to_string()))??;
     Ok((report.delivered, start.elapsed()))
 }
 
 /// What a lane that has caught up was measured with.
 pub(super) struct Live {
     /// From before the publish to the target, sorted.
-    pub(super) latencies: Vec<Duration>,
+    pub(super) since_publish: Vec<Duration>,
+    /// From the moment when the publisher knew of the commit, sorted.
+    #[cfg(feature = "postgres")]
+    pub(super) since_commit: Vec<Duration>,
     pub(super) idle_cpu_percent: Option<f64>,
 }
 
@@ -98,7 +106,7 @@ pub(super) async fn live(
         Lane::named("live")?.to(Arc::clone(&target) as Arc<dyn Target>).start(posthaste::lane::Start::Now);
     let (stop, stopped) = oneshot::channel::<()>();
     let relay = Relay::new(store).lane(lane);
-    let mut tasks = tokio::task::JoinSet::new();
+    let mut tasks = JoinSet::new();
     tasks.spawn(relay.run(async {
         let _ = stopped.await;
     }));
@@ -113,19 +121,33 @@ pub(super) async fn live(
         ended.map_err(|error| Failure::other(error.to_string()))??;
     }
     let arrivals = target.take();
-    let mut latencies: Vec<_> = sent
-        .iter()
-        .filter_map(|(id, at)| arrivals.get(id).map(|arrived| arrived.duration_since(*at)))
-        .collect();
-    latencies.sort();
-    Ok(Live { latencies, idle_cpu_percent })
+    let latencies = |since: fn(&Sent) -> Instant| {
+        let arrived = |sent: &Sent| arrivals.get(&sent.id).map(|at| at.saturating_duration_since(since(sent)));
+        let mut latencies: Vec<_> = sent.iter().filter_map(arrived).collect();
+        latencies.sort();
+        latencies
+    };
+    Ok(Live {
+        since_publish: latencies(|sent| sent.at),
+        #[cfg(feature = "postgres")]
+        since_commit: latencies(|sent| sent.committed),
+        idle_cpu_percent,
+    })
+}
+
+/// An event whose way is measured.
+struct Sent {
+    id: String,
+    at: Instant,
+    #[cfg(feature = "postgres")]
+    committed: Instant,
 }
 
 async fn publish_paced(
     publisher: &dyn Publisher,
     args: &RelayArgs,
     rate: u32,
-) -> Result<Vec<(String, Instant)>, Failure> {
+) -> Result<Vec<Sent>, Failure> {
     let count = u64::from(rate) * LATENCY_FOR.as_secs();
     let mut beat = interval(Duration::from_secs(1) / rate);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -136,8 +158,14 @@ async fn publish_paced(
     });
     let publishing = beats.map(|number| async move {
         let event = event(number, args);
-        let sent = (event.id.clone(), Instant::now());
-        publisher.publish(vec![event]).await.map(|_| sent)
+        let (id, at) = (event.id.clone(), Instant::now());
+        publisher.publish(vec![event]).await?;
+        Ok::<_, Failure>(Sent {
+            id,
+            at,
+            #[cfg(feature = "postgres")]
+            committed: Instant::now(),
+        })
     });
     // Several at once, so that the rate holds where a commit takes longer than a beat.
     let sent = publishing.buffer_unordered(PUBLISHERS).inspect(|_| bar.inc(1)).try_collect().await?;

@@ -67,8 +67,8 @@ impl Bench {
         let store = Arc::clone(&self.store) as Arc<dyn Store>;
         let live = live(store, &*self.store, &self.target, args, rate).await?;
         let facts = vec![
-            ("p50_ms", json!(millis(percentile(&live.latencies, 0.5)))),
-            ("p99_ms", json!(millis(percentile(&live.latencies, 0.99)))),
+            ("p50_ms", json!(millis(percentile(&live.since_publish, 0.5)))),
+            ("p99_ms", json!(millis(percentile(&live.since_publish, 0.99)))),
             ("rss_mb", json!(rss)),
             ("idle_cpu_percent", json!(live.idle_cpu_percent)),
             ("store", json!("sqlite")),

@@ -2,6 +2,7 @@
 
 mod hold;
 mod meter;
+mod producer;
 mod reader;
 mod rows;
 mod tables;
@@ -14,6 +15,7 @@ use posthaste::target::Target;
 use serde_json::{Value, json};
 
 use self::meter::{Cost, Meter};
+use self::producer::Producer;
 use self::rows::RowStore;
 use self::tables::Tables;
 use super::figures::{
@@ -58,17 +60,13 @@ pub(super) async fn measure(args: &RelayArgs) -> Result<Summary, Failure> {
 }
 
 async fn measure_in(args: &RelayArgs, tables: &Tables, target: Arc<dyn Target>) -> Result<Summary, Failure> {
-    let store = open(args).await?;
+    let mut options = StoreOptions::default();
+    options.prefix = tables::PREFIX.parse()?;
+    let store = open_with(&args.store, options).await?;
     store.migrate().await?;
     seed(&*store, args).await?;
     let meter = Meter::connect(&args.store).await?;
     Bench { args, tables, store, target, meter }.measure().await
-}
-
-async fn open(args: &RelayArgs) -> Result<Arc<dyn Backend>, Failure> {
-    let mut options = StoreOptions::default();
-    options.prefix = tables::PREFIX.parse()?;
-    Ok(open_with(&args.store, options).await?)
 }
 
 impl Bench<'_> {
@@ -79,7 +77,7 @@ impl Bench<'_> {
         let mut read = Vec::new();
         let bar = progress("rounds", u64::from(args.rounds));
         for number in 0..args.rounds {
-            let round = reader::read_all(&self.tables.client).await?;
+            let round = reader::read_all(&args.store).await?;
             read.push(round.rate());
             rounds.push(round);
             forget_rss_peak();
@@ -94,16 +92,18 @@ impl Bench<'_> {
         }
         bar.finish_and_clear();
         let rate = args.rate.unwrap_or(RATE);
-        // A store apart, as an application's process would have it: the relay hears of nothing and has to look.
-        let (publisher, store) = (open(args).await?, Arc::clone(&self.store) as Arc<dyn Store>);
-        let live = live(store, &*publisher, &self.target, args, rate).await?;
+        // Connections apart, as applications have them: the relay hears of nothing and has to look.
+        let producer = Producer::connect(&args.store).await?;
+        let store = Arc::clone(&self.store) as Arc<dyn Store>;
+        let live = live(store, &producer, &self.target, args, rate).await?;
         let (claim_ms, settle_ms) = log.times.medians();
         let mut facts = vec![
             ("read_per_second", json!(median(read).round())),
             ("wal_bytes_per_event", json!(hundredths(median(log.wal.clone())))),
             ("db_cpu_us_per_event", log.cpu_fact(&self.meter)),
-            ("p50_ms", json!(millis(percentile(&live.latencies, 0.5)))),
-            ("p99_ms", json!(millis(percentile(&live.latencies, 0.99)))),
+            ("p50_ms", json!(millis(percentile(&live.since_commit, 0.5)))),
+            ("p99_ms", json!(millis(percentile(&live.since_commit, 0.99)))),
+            ("publish_to_delivery_p50_ms", json!(millis(percentile(&live.since_publish, 0.5)))),
             ("rss_mb", json!(rss.into_iter().reduce(f64::max))),
             ("claim_ms", json!(claim_ms)),
             ("settle_ms", json!(settle_ms)),
