@@ -87,10 +87,12 @@ statements! {
     event_get,
     /// Events with the lengths of their payloads.
     event_look,
-    /// What committed late between two ticks.
-    window_late,
-    /// What is new between two ticks.
-    window_new,
+    /// The first page between two ticks: what committed late, then what is new.
+    window_begin,
+    /// A page of what is new between two ticks.
+    window_page,
+    /// Which events of a page are parked.
+    parked_among,
     /// A lane's place.
     lane_get,
     /// A lane as a claim sees it.

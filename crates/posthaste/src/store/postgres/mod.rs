@@ -26,6 +26,7 @@ mod log;
 mod migrate;
 mod parking;
 mod pool;
+mod probe;
 mod publish;
 mod rows;
 mod settle;
@@ -122,9 +123,11 @@ impl PostgresStore {
         let mut client = self.client().await?;
         let next = self.next_window(&client, &cursor).await?;
         let mut claim = Claim::begin(&self.sql, &cursor, room, next);
-        let tx = begin_looking(&mut client).await?;
-        claim.read(&tx).await?;
-        commit(tx).await?;
+        if !claim.may_be_one_statement() || !claim.read_alone(plain(&client)).await? {
+            let tx = begin_looking(&mut client).await?;
+            claim.read(&tx).await?;
+            commit(tx).await?;
+        }
         let answer = claim.end();
         drop(one_at_a_time);
         crash::point("claim: read");
@@ -148,7 +151,7 @@ impl PostgresStore {
         if is_open {
             return Ok(None);
         }
-        let next = newest.next(client, &self.sql).await?;
+        let next = newest.next(client, &self.sql, &cursor.probe).await?;
         Ok(next.map(|tick| Arc::new(Window { a: newest, b: Arc::new(tick) })))
     }
 
@@ -199,6 +202,11 @@ impl PostgresStore {
         }
         Ok(published)
     }
+}
+
+/// The driver's own client.
+fn plain(client: &Object) -> &tokio_postgres::Client {
+    client
 }
 
 /// Begins a transaction in which each statement sees what has committed before it, whatever the role's default is.
