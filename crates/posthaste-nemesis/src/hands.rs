@@ -21,10 +21,19 @@ const POINT_WITHIN: Duration = Duration::from_secs(4);
 /// The relay's grace period, and what a busy machine adds to it.
 pub(crate) const STOPPED_WITHIN: Duration = Duration::from_secs(20);
 
-/// Does one step after the other.
-pub(crate) async fn work(stage: &Stage, steps: &[Step], mut rng: Rng, done: &Mutex<Vec<Fault>>) -> Result<()> {
+/// Does one step after the other; begins none when the time is over.
+pub(crate) async fn work(
+    stage: &Stage,
+    steps: &[Step],
+    mut rng: Rng,
+    until: Instant,
+    done: &Mutex<Vec<Fault>>,
+) -> Result<()> {
     for step in steps {
         sleep(step.pause).await;
+        if Instant::now() >= until {
+            break;
+        }
         stage.note(&format!("{:?}", step.fault));
         lock(done).push(step.fault.clone());
         inflict(stage, &step.fault, &mut rng).await.map_err(|error| format!("{:?}: {error}", step.fault))?;

@@ -10,7 +10,7 @@ use crate::lanes::LEASE;
 /// How many relays there are.
 pub(crate) const RELAYS: usize = 3;
 /// How many producers there are.
-pub(crate) const PRODUCERS: usize = 5;
+pub(crate) const PRODUCERS: usize = 6;
 
 /// Where a relay that ends itself does so.
 const POINTS: [&str; 9] = [

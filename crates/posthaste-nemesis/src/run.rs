@@ -139,8 +139,8 @@ async fn under_faults(
     let begun = Instant::now();
     let hands = async {
         tokio::try_join!(
-            hands::work(stage, &plan.lines, Rng::with_seed(seed ^ 1), done),
-            hands::work(stage, &plan.servers, Rng::with_seed(seed ^ 2), done),
+            hands::work(stage, &plan.lines, Rng::with_seed(seed ^ 1), begun + length, done),
+            hands::work(stage, &plan.servers, Rng::with_seed(seed ^ 2), begun + length, done),
         )?;
         sleep(length.saturating_sub(begun.elapsed())).await;
         Ok(())
@@ -197,9 +197,10 @@ async fn heal(stage: &Stage, seed: u64) -> Result<Vec<LaneStats>> {
     let store = posthaste::store::open(&stage.url).await?;
     let begun = Instant::now();
     until(DRAINED_WITHIN, async || {
-        let lanes = store.lanes().await?;
-        let is_done = lanes.len() == Which::ALL.len() && lanes.iter().all(|lane| lane.unread == 0 && lane.waiting == 0);
-        if is_done { Ok(()) } else { Err(format!("not everything is settled: {lanes:#?}").into()) }
+        match (direct.pending().await?, store.lanes().await?) {
+            (0, lanes) if lanes.len() == Which::ALL.len() => Ok(()),
+            (pending, lanes) => Err(format!("{pending} are not settled: {lanes:#?}").into()),
+        }
     })
     .await?;
     stage.note(&format!("drained after {:?}", begun.elapsed()));

@@ -94,6 +94,17 @@ impl Direct {
         Ok(self.client.query_typed_one("SELECT count(*) FROM nemesis_truth", &[]).await?.try_get(0)?)
     }
 
+    /// How many events each lane has not passed, and how many are parked and not dead. Exact, unlike what an operator is
+    /// shown, which must not cost a scan.
+    pub(crate) async fn pending(&self) -> Result<i64> {
+        let pending = "SELECT coalesce(sum(l.waiting), 0)::bigint + (SELECT count(*) FROM posthaste_events e, posthaste_lanes l \
+                JOIN posthaste_ticks a ON a.id = l.tick_a LEFT JOIN posthaste_ticks b ON b.id = l.tick_b \
+                WHERE NOT pg_visible_in_snapshot(e.xid, a.snap) \
+                  AND (b.id IS NULL OR e.seq > l.position OR NOT pg_visible_in_snapshot(e.xid, b.snap))) \
+            FROM posthaste_lanes l";
+        Ok(self.client.query_typed_one(pending, &[]).await?.try_get(0)?)
+    }
+
     /// The dead events of each lane.
     pub(crate) async fn dead(&self) -> Result<HashMap<String, Vec<String>>> {
         let dead = "SELECT p.lane, e.event_id FROM posthaste_parked p JOIN posthaste_events e USING (seq) \

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 /// Few, so that transactions wait for each other.
-pub(crate) const KEYS: u32 = 20;
+const KEYS: u32 = 60;
 const BULK_MAX: u32 = 120;
 
 /// An aggregate, whose events have an order because it is locked before they are published.
