@@ -56,7 +56,9 @@ impl Evidence<'_> {
                 continue;
             };
             match content.get(id) {
-                Some((committed_key, committed_number)) if (*committed_key, committed_number.as_str()) != (key, number) => {
+                Some((committed_key, committed_number))
+                    if (*committed_key, committed_number.as_str()) != (key, number) =>
+                {
                     history.delivered(format!("{id} with other content: {record}"));
                 }
                 _ => history.delivered(id),
@@ -85,7 +87,10 @@ impl Evidence<'_> {
         refused.sort();
         let dead = self.dead.get(name).cloned().unwrap_or_default();
         if dead != refused || lane.dead != refused.len() as u64 {
-            wrong.push(format!("lane {name}: {} dead by its totals, dead {dead:?}, refused {refused:?}", lane.dead));
+            wrong.push(format!(
+                "lane {name}: {} dead by its totals, dead {dead:?}, refused {refused:?}",
+                lane.dead
+            ));
         }
         if lane.owner.is_some() {
             wrong.push(format!("lane {name} has an owner after all relays have stopped: {lane:?}"));

@@ -17,34 +17,77 @@ pub(crate) enum Link {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fault {
     /// SIGKILL, and a new one after a while.
-    KillRelay { relay: usize, down: Duration },
+    KillRelay {
+        relay: usize,
+        down: Duration,
+    },
     /// SIGTERM, and a new one after a while: no failure, and so nothing may come twice by it.
-    StopRelay { relay: usize, down: Duration },
+    StopRelay {
+        relay: usize,
+        down: Duration,
+    },
     /// A new one in its place that ends itself at a named point, and one more.
-    CrashRelay { relay: usize, point: &'static str, nth: u32 },
+    CrashRelay {
+        relay: usize,
+        point: &'static str,
+        nth: u32,
+    },
     /// SIGSTOP, and SIGCONT after a while.
-    FreezeRelay { relay: usize, span: Duration },
-    KillProducer { producer: usize, down: Duration },
-    FreezeProducer { producer: usize, span: Duration },
+    FreezeRelay {
+        relay: usize,
+        span: Duration,
+    },
+    KillProducer {
+        producer: usize,
+        down: Duration,
+    },
+    FreezeProducer {
+        producer: usize,
+        span: Duration,
+    },
     /// SIGKILL of the postmaster.
-    KillServer { down: Duration },
+    KillServer {
+        down: Duration,
+    },
     /// SIGKILL of one process that serves a client: the postmaster restarts all the others.
     KillBackend,
     /// `pg_ctl stop -m fast`.
-    StopServer { down: Duration },
+    StopServer {
+        down: Duration,
+    },
     /// `pg_ctl stop -m immediate`.
-    QuitServer { down: Duration },
+    QuitServer {
+        down: Duration,
+    },
     /// `pg_terminate_backend` of everybody.
     Terminate,
-    Cut { link: Link },
+    Cut {
+        link: Link,
+    },
     /// Open and mute, both ways.
-    Stall { link: Link, span: Duration },
+    Stall {
+        link: Link,
+        span: Duration,
+    },
     /// What is asked arrives, and no answer comes back.
-    Deafen { link: Link, span: Duration },
+    Deafen {
+        link: Link,
+        span: Duration,
+    },
     /// The server's side is gone, and the client's side stays open for good.
-    HalfOpen { link: Link, span: Duration },
-    Delay { link: Link, by: Duration, span: Duration },
-    Refuse { link: Link, span: Duration },
+    HalfOpen {
+        link: Link,
+        span: Duration,
+    },
+    Delay {
+        link: Link,
+        by: Duration,
+        span: Duration,
+    },
+    Refuse {
+        link: Link,
+        span: Duration,
+    },
 }
 
 impl Fault {
@@ -64,7 +107,9 @@ impl Fault {
             | Self::HalfOpen { span, .. }
             | Self::Delay { span, .. }
             | Self::Refuse { span, .. } => span,
-            Self::CrashRelay { .. } | Self::KillBackend | Self::Terminate | Self::Cut { .. } => Duration::ZERO,
+            Self::CrashRelay { .. } | Self::KillBackend | Self::Terminate | Self::Cut { .. } => {
+                Duration::ZERO
+            }
         }
     }
 

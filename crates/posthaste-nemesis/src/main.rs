@@ -33,7 +33,11 @@ pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 /// A line of real processes under kills, stops and cuts, and a check of what came of it.
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask nemesis", bin_name = "cargo xtask nemesis", args_conflicts_with_subcommands = true)]
+#[command(
+    name = "cargo xtask nemesis",
+    bin_name = "cargo xtask nemesis",
+    args_conflicts_with_subcommands = true
+)]
 struct Arguments {
     #[command(subcommand)]
     child: Option<Child>,

@@ -148,7 +148,11 @@ mod tests {
     #[test]
     fn all_kinds_of_faults_come_in_a_few_seeds() {
         let plans: Vec<Plan> = (0..10).map(|seed| Plan::new(seed, MINUTE)).collect();
-        let kinds: HashSet<_> = plans.iter().flat_map(|plan| plan.lines.iter().chain(&plan.servers)).map(|step| discriminant(&step.fault)).collect();
+        let kinds: HashSet<_> = plans
+            .iter()
+            .flat_map(|plan| plan.lines.iter().chain(&plan.servers))
+            .map(|step| discriminant(&step.fault))
+            .collect();
         assert_eq!(kinds.len(), 17);
     }
 }

@@ -82,7 +82,8 @@ async fn interrupted(interrupt: &Interrupt) {
 
 /// In the target folder, beside the folder of the servers, which goes with the run.
 fn make_folder(run: &Run, seed: u64) -> Result<PathBuf> {
-    let target = run.folder().parent().and_then(Path::parent).ok_or("a run's folder is in the target folder")?;
+    let target =
+        run.folder().parent().and_then(Path::parent).ok_or("a run's folder is in the target folder")?;
     let folder = target.join("nemesis").join(format!("{seed}-{:08x}", fastrand::u32(..)));
     std::fs::create_dir_all(&folder)?;
     Ok(folder)
@@ -196,11 +197,9 @@ async fn heal(stage: &Stage, seed: u64) -> Result<Vec<LaneStats>> {
 
     let store = posthaste::store::open(&stage.url).await?;
     let begun = Instant::now();
-    until(DRAINED_WITHIN, async || {
-        match (direct.pending().await?, store.lanes().await?) {
-            (0, lanes) if lanes.len() == Which::ALL.len() => Ok(()),
-            (pending, lanes) => Err(format!("{pending} are not settled: {lanes:#?}").into()),
-        }
+    until(DRAINED_WITHIN, async || match (direct.pending().await?, store.lanes().await?) {
+        (0, lanes) if lanes.len() == Which::ALL.len() => Ok(()),
+        (pending, lanes) => Err(format!("{pending} are not settled: {lanes:#?}").into()),
     })
     .await?;
     stage.note(&format!("drained after {:?}", begun.elapsed()));
@@ -229,7 +228,15 @@ async fn judge(stage: &Stage, lanes: &[LaneStats]) -> Result<Findings> {
     let (truth, dead) = (direct.truth().await?, direct.dead().await?);
     let mut text = String::new();
     for row in &truth {
-        writeln!(text, "{} {} {} {} {}", row.id, row.key.as_deref().unwrap_or("-"), row.n, row.topic, row.event_type)?;
+        writeln!(
+            text,
+            "{} {} {} {} {}",
+            row.id,
+            row.key.as_deref().unwrap_or("-"),
+            row.n,
+            row.topic,
+            row.event_type
+        )?;
     }
     std::fs::write(stage.folder.join("truth"), text)?;
     std::fs::write(stage.folder.join("lanes"), format!("{lanes:#?}\n"))?;
@@ -245,9 +252,11 @@ fn keep_server_log(stage: &Stage) {
 fn tell(findings: &Findings) -> String {
     let mut told = String::new();
     let judgement = &findings.judgement;
-    for (what, ids) in
-        [("lost", &judgement.lost), ("phantom", &judgement.phantom), ("order broken", &judgement.order_broken)]
-    {
+    for (what, ids) in [
+        ("lost", &judgement.lost),
+        ("phantom", &judgement.phantom),
+        ("order broken", &judgement.order_broken),
+    ] {
         for id in ids.iter().take(NAMED_MAX) {
             told.extend([what, ": ", id, "\n"]);
         }

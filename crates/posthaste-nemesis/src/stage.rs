@@ -95,7 +95,8 @@ impl Stage {
 
     fn links(&self, link: Link) -> impl Iterator<Item = &Proxy> {
         let relays = self.relay_links.iter().enumerate();
-        let relays = relays.filter(move |(n, _)| link == Link::All || link == Link::Relay(*n)).map(|(_, proxy)| proxy);
+        let relays =
+            relays.filter(move |(n, _)| link == Link::All || link == Link::Relay(*n)).map(|(_, proxy)| proxy);
         let producers = Some(&self.producer_link).filter(|_| matches!(link, Link::All | Link::Producers));
         relays.chain(producers)
     }
@@ -137,8 +138,11 @@ fn start_servers(run: &Arc<Run>, pooled: bool) -> Result<(Server, Option<Server>
     }
     let mut servers = fleet.servers.drain(..);
     let (first, second) = (servers.next(), servers.next());
-    let (server, pooler) =
-        if first.as_ref().is_some_and(|server| server.kind() == Kind::Postgres) { (first, second) } else { (second, first) };
+    let (server, pooler) = if first.as_ref().is_some_and(|server| server.kind() == Kind::Postgres) {
+        (first, second)
+    } else {
+        (second, first)
+    };
     Ok((server.ok_or("no Postgres was started")?, pooler))
 }
 
@@ -147,7 +151,14 @@ fn blocking<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     tokio::task::block_in_place(work)
 }
 
-fn worker(run: &Arc<Run>, folder: &Path, kind: &str, number: usize, url: &str, more: &[String]) -> Mutex<Worker> {
+fn worker(
+    run: &Arc<Run>,
+    folder: &Path,
+    kind: &str,
+    number: usize,
+    url: &str,
+    more: &[String],
+) -> Mutex<Worker> {
     let name = format!("{kind}{number}");
     let folder_text = folder.display().to_string();
     let mut arguments: Vec<String> = [kind, "--url", url, "--folder", &folder_text].map(str::to_owned).into();

@@ -22,5 +22,8 @@ fn nothing_is_lost_made_up_or_out_of_order_under_a_few_faults() {
     assert!(ended.status.success(), "{said}{}", String::from_utf8_lossy(&ended.stderr));
     let (line, rest) = said.split_once('\n').unwrap();
     assert!(rest.is_empty(), "more than one line: {said}");
-    assert!(line.contains("lost 0, phantom 0") && line.ends_with(&format!("order broken 0, seed {SEED}")), "{line}");
+    assert!(
+        line.contains("lost 0, phantom 0") && line.ends_with(&format!("order broken 0, seed {SEED}")),
+        "{line}"
+    );
 }

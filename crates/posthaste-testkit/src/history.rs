@@ -216,7 +216,8 @@ mod tests {
 
     #[test]
     fn what_one_of_two_lanes_lost_is_lost_once_and_their_duplicates_are_added() {
-        let lanes = [history(&TWO, &["k1", "k1"]), history(&TWO, &["k1", "k1", "x"])].map(|lane| lane.judge());
+        let lanes =
+            [history(&TWO, &["k1", "k1"]), history(&TWO, &["k1", "k1", "x"])].map(|lane| lane.judge());
         let whole = Judgement::of_lanes(2, lanes);
         assert_eq!((whole.accepted, whole.delivered, whole.duplicates), (2, 1, 2));
         assert_eq!((whole.lost, whole.phantom), (vec!["k2".to_owned()], vec!["x".to_owned()]));

@@ -35,7 +35,9 @@ pub(super) struct Part {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum How {
     /// One event by the library's outbox.
-    Outbox { is_poison: bool },
+    Outbox {
+        is_poison: bool,
+    },
     Values(u32),
     Select(u32),
     Copy(u32),
@@ -55,7 +57,10 @@ pub(super) enum End {
     Commit,
     Rollback,
     /// `PREPARE TRANSACTION`, a pause, and then `COMMIT PREPARED`, `ROLLBACK PREPARED`, or nothing for now.
-    TwoPhase { pause: Duration, then: Option<bool> },
+    TwoPhase {
+        pause: Duration,
+        then: Option<bool>,
+    },
 }
 
 #[derive(Clone, Debug)]

@@ -62,8 +62,11 @@ impl Session<'_> {
 
     /// Everything but the end; answers how many events are left.
     async fn publish(&self, shape: &Shape) -> Result<u32> {
-        self.say(&format!("BEGIN ISOLATION LEVEL {}; SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'", shape.isolation))
-            .await?;
+        self.say(&format!(
+            "BEGIN ISOLATION LEVEL {}; SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'",
+            shape.isolation
+        ))
+        .await?;
         if shape.early {
             self.say("SELECT pg_current_xact_id()").await?;
         }
@@ -84,7 +87,8 @@ impl Session<'_> {
             }
         }
         for key in shape.keys.iter().filter(|key| key.is_advisory()) {
-            self.say(&format!("UPDATE nemesis_aggregates SET n = n + 1 WHERE key = '{}'", key.name())).await?;
+            self.say(&format!("UPDATE nemesis_aggregates SET n = n + 1 WHERE key = '{}'", key.name()))
+                .await?;
         }
         tokio::time::sleep(shape.pause).await;
         Ok(left)
@@ -120,7 +124,8 @@ impl Session<'_> {
         let columns = "posthaste_events (event_id, event_type, topic, key, payload)";
         match part.how {
             How::Outbox { .. } => {
-                let event = Publish::raw(event_type, number.to_string()).topic(&topic).id(format!("{name}-{index}"));
+                let event =
+                    Publish::raw(event_type, number.to_string()).topic(&topic).id(format!("{name}-{index}"));
                 let event = match key {
                     Some(key) => event.key(key),
                     None => event.no_key(),
@@ -133,7 +138,8 @@ impl Session<'_> {
                     let (id, number) = (index + n, number + i64::from(n));
                     format!("('{name}-{id}', '{event_type}', '{topic}', {quoted}, '{number}')")
                 });
-                self.say(&format!("INSERT INTO {columns} VALUES {}", rows.collect::<Vec<_>>().join(", "))).await?;
+                self.say(&format!("INSERT INTO {columns} VALUES {}", rows.collect::<Vec<_>>().join(", ")))
+                    .await?;
             }
             How::Select(_) => {
                 self.say(&format!(
@@ -214,15 +220,22 @@ impl Session<'_> {
         self.answer(self.client.batch_execute(sql)).await
     }
 
-    async fn answer<T, E: Into<Failure>>(&self, asked: impl Future<Output = std::result::Result<T, E>>) -> Result<T> {
+    async fn answer<T, E: Into<Failure>>(
+        &self,
+        asked: impl Future<Output = std::result::Result<T, E>>,
+    ) -> Result<T> {
         tokio::time::timeout(self.within, asked).await?.map_err(Into::into)
     }
 }
 
 fn is_conflict(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| {
-        [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::IN_FAILED_SQL_TRANSACTION]
-            .contains(code)
+        [
+            SqlState::T_R_SERIALIZATION_FAILURE,
+            SqlState::T_R_DEADLOCK_DETECTED,
+            SqlState::IN_FAILED_SQL_TRANSACTION,
+        ]
+        .contains(code)
     })
 }
 

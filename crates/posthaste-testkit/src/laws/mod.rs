@@ -7,7 +7,7 @@ pub mod tx;
 use crate::drive::StoreBench;
 use crate::law::Law;
 use crate::laws;
-use line::{LineBench, crashing, delivering, failing, sharing, stopping};
+use line::{LineBench, crashing, delivering, failing, freezing, sharing, stopping};
 use tx::TxBench;
 
 use store::{
