@@ -126,6 +126,21 @@ impl Server {
         self.end(|leader, kind| kill_process(leader, kind.stop_signal()))
     }
 
+    /// Ends it at once and without a checkpoint, as Postgres does when it is stopped in mode `immediate`.
+    pub fn quit(&mut self) -> Result<()> {
+        self.end(|leader, _| kill_process(leader, Signal::QUIT))
+    }
+
+    /// The process that was started, while it runs: of Postgres the postmaster.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// What it says goes here.
+    pub fn log(&self) -> PathBuf {
+        self.home.join("server.log")
+    }
+
     /// Ends it as a crash does, by SIGKILL; data and port stay for the next `start`.
     pub fn kill(&mut self) -> Result<()> {
         self.end(|leader, _| kill_process_group(leader, Signal::KILL))
@@ -155,10 +170,6 @@ impl Server {
         self.run.adopt(&mut command);
         command.stderr(log.try_clone().doing("share a log file")?).stdout(log);
         command.spawn().doing(format!("start {}", self.kind.name()))
-    }
-
-    fn log(&self) -> PathBuf {
-        self.home.join("server.log")
     }
 
     fn expect_success(&self, status: ExitStatus) -> Result<()> {

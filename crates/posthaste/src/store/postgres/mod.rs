@@ -39,6 +39,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Object, Pool, Transaction};
+use futures_util::FutureExt as _;
 use posthaste_core::envelope::Envelope;
 use posthaste_core::lane::LaneSpec;
 use posthaste_core::prefix::TablePrefix;
@@ -96,7 +97,7 @@ impl PostgresStore {
         let mut client = self.client().await?;
         check::check(&client, &self.sql, self.prefix.as_str()).await?;
         let known = acquire::look(&client, &self.sql, lane).await?;
-        let tx = begin(&mut client).await?;
+        let tx = begin_on_lane(&mut client, lane.lease).await?;
         let taken = acquire::take(&tx, &self.sql, lane, owner, &known).await.map_err(explain)?;
         let wanted = match &taken {
             Some(_) => Ok(()),
@@ -168,7 +169,7 @@ impl PostgresStore {
             crash::point("settle: before commit");
             settle.record_alone(&client).await.map_err(explain)?
         } else {
-            let tx = begin(&mut client).await?;
+            let tx = begin_on_lane(&mut client, lease.length()).await?;
             let standing = settle.record(&tx).await.map_err(explain)?;
             crash::point("settle: before commit");
             commit(tx).await?;
@@ -212,6 +213,17 @@ fn plain(client: &Object) -> &tokio_postgres::Client {
 /// Begins a transaction in which each statement sees what has committed before it, whatever the role's default is.
 async fn begin(client: &mut Object) -> Result<Transaction<'_>> {
     client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start().await.map_err(explain)
+}
+
+/// Begins a transaction that locks the row of a lane with this lease. A relay that stands still in its middle, or whose way
+/// to the server is gone, would keep the lane from everybody else; so the server ends it after a lease without a word.
+async fn begin_on_lane(client: &mut Object, lease: Duration) -> Result<Transaction<'_>> {
+    let tx = begin(client).await?;
+    let millis = lease.as_millis().clamp(1, i32::MAX.unsigned_abs().into());
+    let limit = format!("SET LOCAL idle_in_transaction_session_timeout = {millis}");
+    // Sent by the first poll and not waited for: it comes before whatever is sent next, and costs no round trip.
+    drop(tx.batch_execute(&limit).now_or_never());
+    Ok(tx)
 }
 
 /// Begins a transaction that has one snapshot and changes nothing.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use posthaste_core::{Error, Result};
+use tokio::time::timeout;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{Config, NoTls};
 
@@ -13,6 +14,12 @@ const CONNECTIONS_MAX: usize = 16;
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// After so long without an answer to what was sent, a connection counts as cut.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
+
+/// A connection that was taken longer ago than this is asked for a sign of life before it is used again: whoever took it may
+/// have given up waiting for an answer, and the server may be gone without a word. Busy ones are not asked.
+const ASK_AFTER: Duration = Duration::from_millis(250);
+/// One that does not answer within this is closed, and the next one is taken.
+const ASK_WITHIN: Duration = Duration::from_secs(1);
 
 /// Connections to the database at this URL, made when they are needed.
 pub(super) fn open(url: &str) -> Result<Pool> {
@@ -37,8 +44,23 @@ pub(super) fn open(url: &str) -> Result<Pool> {
         .wait_timeout(Some(CONNECT_WITHIN))
         .create_timeout(Some(CONNECT_WITHIN))
         .recycle_timeout(Some(CONNECT_WITHIN))
+        .pre_recycle(ask_if_rested())
         .build()
         .map_err(|error| Error::config("no connections can be made").because(error))
+}
+
+fn ask_if_rested() -> Hook {
+    Hook::async_fn(|client, metrics| {
+        Box::pin(async move {
+            if metrics.last_used() < ASK_AFTER {
+                return Ok(());
+            }
+            match timeout(ASK_WITHIN, client.batch_execute("")).await {
+                Ok(answer) => answer.map_err(HookError::Backend),
+                Err(_) => Err(HookError::message("no sign of life")),
+            }
+        })
+    })
 }
 
 #[cfg(test)]
