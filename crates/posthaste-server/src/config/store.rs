@@ -29,6 +29,8 @@ pub struct StoreConfig {
     pub retain_max: Duration,
     /// What a commit of an embedded store waits for.
     pub synchronous: Synchronous,
+    /// The CAs that a server's certificate may be of; `None`: the system's.
+    pub tls_ca: Option<PathBuf>,
 }
 
 impl StoreConfig {
@@ -54,6 +56,7 @@ impl StoreConfig {
             retain_max: section.duration("retain_max"),
             synchronous: section
                 .choice("synchronous", &[("full", Synchronous::Full), ("normal", Synchronous::Normal)]),
+            tls_ca: Some(section.text("tls_ca")).filter(|file| !file.is_empty()).map(PathBuf::from),
         };
         section.choice("engine", &[("log", ())]);
         section.require("url", config.has_known_scheme(), || {
@@ -99,6 +102,7 @@ fn options(config: &Config) -> StoreOptions {
     let mut options = StoreOptions::default();
     options.prefix = config.store.prefix.clone();
     options.synchronous = config.store.synchronous;
+    options.tls_ca = config.store.tls_ca.clone();
     options.payload_bytes_max = config.server.payload_max;
     options
 }

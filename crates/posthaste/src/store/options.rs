@@ -1,5 +1,6 @@
 //! What a store can be told when it is opened.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,9 @@ pub struct StoreOptions {
     pub payload_bytes_max: usize,
     /// How long to wait for another process that holds the file's write lock.
     pub busy_timeout: Duration,
+    /// The PEM file of the CAs whose certificates a server may have. `None`: those of the system. `sslrootcert=` in the
+    /// URL has the last word.
+    pub tls_ca: Option<PathBuf>,
 }
 
 impl Default for StoreOptions {
@@ -38,6 +42,7 @@ impl Default for StoreOptions {
             synchronous: Synchronous::default(),
             payload_bytes_max: PAYLOAD_BYTES_MAX,
             busy_timeout: Duration::from_secs(5),
+            tls_ca: None,
         }
     }
 }

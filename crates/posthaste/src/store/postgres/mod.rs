@@ -31,6 +31,7 @@ mod rows;
 mod settle;
 mod snapshot;
 mod tick;
+mod tls;
 mod value;
 mod waiting;
 
@@ -74,11 +75,15 @@ impl PostgresStore {
     /// needed, so that a server that is away is an error of what needs it, and no tables are made
     /// ([`migrate`](Schema::migrate) does that).
     ///
+    /// To another machine connections are encrypted and its certificate is verified, unless the URL says
+    /// `sslmode=disable`. `sslrootcert=FILE` names the CA (without it the system's are trusted), `sslcert=FILE` and
+    /// `sslkey=FILE` a client certificate.
+    ///
     /// # Errors
     /// `Config` for a URL that cannot be used.
     pub fn open(url: &str, options: StoreOptions) -> Result<Self> {
         Ok(Self {
-            pool: pool::open(url)?,
+            pool: pool::open(url, options.tls_ca.as_deref())?,
             sql: PostgresSql::new(&options.prefix),
             prefix: options.prefix,
             signal: options.signal,
