@@ -30,6 +30,12 @@ pub struct StoreOptions {
     /// The PEM file of the CAs whose certificates a server may have. `None`: those of the system. `sslrootcert=` in the
     /// URL has the last word.
     pub tls_ca: Option<PathBuf>,
+    /// How long a statement may take on a server. Tables may be changed for longer.
+    pub statement_timeout: Duration,
+    /// How long a statement waits for a lock that somebody else holds on a server.
+    pub lock_timeout: Duration,
+    /// After so long a server ends a transaction in which nothing happens: of a process that is stopped, or cut off.
+    pub idle_timeout: Duration,
 }
 
 impl Default for StoreOptions {
@@ -43,6 +49,9 @@ impl Default for StoreOptions {
             payload_bytes_max: PAYLOAD_BYTES_MAX,
             busy_timeout: Duration::from_secs(5),
             tls_ca: None,
+            statement_timeout: Duration::from_secs(30),
+            lock_timeout: Duration::from_secs(5),
+            idle_timeout: Duration::from_secs(5),
         }
     }
 }

@@ -3,6 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in what its functions share")]
 
+mod dropped;
+mod limits;
 mod private;
+mod roles;
 mod scope;
 mod tls;

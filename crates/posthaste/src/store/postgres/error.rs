@@ -89,7 +89,9 @@ fn meaning(code: &str, said: &str) -> (ErrorKind, String) {
         ),
         "42501" => (
             ErrorKind::Config,
-            format!("this user lacks a right ({said}); grant it, or use the user that made the tables"),
+            format!(
+                "this user lacks a right ({said}); `posthaste migrate print --roles` prints the GRANTs that each user needs"
+            ),
         ),
         "25006" => (
             ErrorKind::Unavailable,
@@ -98,6 +100,17 @@ fn meaning(code: &str, said: &str) -> (ErrorKind, String) {
         "53300" => (
             ErrorKind::Unavailable,
             format!("the server has no connection left ({said}); raise max_connections or use a pooler"),
+        ),
+        "55P03" => (
+            ErrorKind::Unavailable,
+            format!("somebody else holds a lock for longer than store.lock_timeout ({said}); look at pg_stat_activity"),
+        ),
+        "57014" => (
+            ErrorKind::Unavailable,
+            format!(
+                "a statement took longer than store.statement_timeout, or than statement_timeout of the server or of \
+                 this user allows ({said}); raise it, or look for what keeps the server busy"
+            ),
         ),
         "23505" => (ErrorKind::Conflict, format!("it exists already ({said})")),
         _ => match &code[..2.min(code.len())] {
