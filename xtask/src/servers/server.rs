@@ -1,7 +1,7 @@
 //! One private server: started, stopped, killed and started again on the same data and port.
 
 use std::fs::{self, OpenOptions};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -75,6 +75,11 @@ impl Server {
     /// What it is.
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Its own folder, which holds its data; for tests that change its settings between two starts.
+    pub fn folder(&self) -> &Path {
+        &self.home
     }
 
     /// Where clients find it; the same before, during and after a restart.
