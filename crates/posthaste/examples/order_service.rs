@@ -1,13 +1,14 @@
-//! Orders come in, stock is reserved once per order, and an event says so: inbox, effect and publish in one transaction
-//! of the shop's own SQLite database.
+//! An order service on SQLite: orders come in as events, each takes stock once however often it is delivered, and what
+//! follows from it goes out in the same transaction.
 //!
 //! Run it: `cargo run -p posthaste --example order_service --features sqlite,sqlx-sqlite`
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use posthaste::admin::{Filter, Page};
+use posthaste::local::LocalBroker;
 use posthaste::publish::Publish;
-use posthaste::{Consumer, Event, Failure};
+use posthaste::relay::{Lane, Relay};
+use posthaste::{Consumer, Cx, Event, Failure, Result};
 use serde::{Deserialize, Serialize};
 use sqlx::SqlitePool;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -26,25 +27,24 @@ struct StockReserved {
     order_id: u32,
 }
 
-/// What the handlers find in their context.
-struct App {
-    shelf: &'static str,
-}
-
-type Cx = posthaste::Cx<SqlitePool, App>;
-
-async fn reserve_stock(cx: &mut Cx, event: OrderPlaced) -> Result<(), Failure> {
-    let shelf = cx.state().shelf;
-    let reserved = sqlx::query("UPDATE stock SET free = free - ?1 WHERE sku = ?2 AND shelf = ?3 AND free >= ?1")
-        .bind(event.quantity)
-        .bind(&event.sku)
-        .bind(shelf)
+/// Takes the stock and says so, together or not at all.
+async fn reserve_stock(cx: &mut Cx<SqlitePool>, order: OrderPlaced) -> Result<(), Failure> {
+    let taken = sqlx::query("UPDATE stock SET quantity = quantity - ?2 WHERE sku = ?1 AND quantity >= ?2")
+        .bind(&order.sku)
+        .bind(order.quantity)
         .execute(&mut **cx.tx())
         .await?;
-    if reserved.rows_affected() == 0 {
-        return Err(Failure::reject(format!("there is not enough {}", event.sku)).code("sold out"));
+    if taken.rows_affected() == 0 {
+        // Trying again would not help: it is dead now, and somebody can look at it.
+        return Err(Failure::reject(format!("not enough {} for order {}", order.sku, order.order_id)));
     }
-    cx.publish(&StockReserved { order_id: event.order_id }).await?;
+    cx.publish(&StockReserved { order_id: order.order_id }).await?;
+    Ok(())
+}
+
+/// Hears of reserved stock. It has no database: it may be told twice after a crash.
+async fn send_mail(cx: &mut Cx, event: StockReserved) -> Result<(), Failure> {
+    println!("mail: order {} is on its way (caused by {})", event.order_id, cx.correlation_id());
     Ok(())
 }
 
@@ -52,34 +52,37 @@ async fn reserve_stock(cx: &mut Cx, event: OrderPlaced) -> Result<(), Failure> {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("shop.db");
+    // Makes Posthaste's tables beside the shop's own: the log of outgoing events, and the inbox.
     let store = posthaste::store::open(&format!("sqlite://{}", file.display())).await?;
-    let pool = SqlitePool::connect_with(SqliteConnectOptions::new().filename(&file)).await?;
-    sqlx::query("CREATE TABLE stock (sku TEXT PRIMARY KEY, shelf TEXT NOT NULL, free INTEGER NOT NULL)")
-        .execute(&pool)
-        .await?;
-    sqlx::query("INSERT INTO stock VALUES ('tea', 'A', 10)").execute(&pool).await?;
+    let shop = SqlitePool::connect_with(SqliteConnectOptions::new().filename(&file)).await?;
+    sqlx::raw_sql("CREATE TABLE stock (sku TEXT PRIMARY KEY, quantity INTEGER NOT NULL)").execute(&shop).await?;
+    sqlx::raw_sql("INSERT INTO stock VALUES ('tea', 10)").execute(&shop).await?;
 
-    let broker = posthaste::broker::local();
-    let consumer = Consumer::new("stock", pool.clone(), App { shelf: "A" }).on(reserve_stock);
-    consumer.declare(&broker).await?;
-    for (order_id, quantity) in [(1, 3), (1, 3), (2, 4), (3, 5)] {
-        let order = OrderPlaced { order_id, sku: "tea".to_owned(), quantity };
-        // Order 1 comes twice: the same event, delivered again.
-        broker.publish(Publish::of(&order).id(format!("order-{order_id}"))).await?;
+    // Orders come through a broker; here it is the one in this process.
+    let broker = LocalBroker::new();
+    let stock = Consumer::new("stock", shop.clone(), ())
+        .on(reserve_stock)
+        .on_dead(|letter| println!("dead: {}", letter.reason.message));
+    stock.declare(&broker).await?;
+    let order = |id: &str, order_id, quantity| {
+        Publish::of(&OrderPlaced { order_id, sku: "tea".to_owned(), quantity }).id(id)
+    };
+    // The first one is delivered three times, as brokers do after a fault.
+    for _ in 0..3 {
+        broker.publish(order("web-1", 1, 4)).await?;
     }
-    let (ran, _) = tokio::join!(consumer.run(broker.clone(), std::future::pending()), broker.close());
+    broker.publish(order("web-2", 2, 5)).await?;
+    broker.publish(order("web-3", 3, 100)).await?;
+    let (ran, _) = tokio::join!(stock.run(broker.clone(), std::future::pending()), broker.close());
     ran?;
 
-    let free: i64 = sqlx::query_scalar("SELECT free FROM stock").fetch_one(&pool).await?;
-    println!("free: {free}");
-    let mut filter = Filter::default();
-    filter.event_type = Some("stock.reserved".to_owned());
-    let mut reserved: Vec<_> =
-        store.find(&filter, Page::first(10)).await?.records.into_iter().filter_map(|record| record.envelope.key).collect();
-    reserved.sort();
-    println!("reserved: {}", reserved.join(", "));
-    for letter in broker.dead() {
-        println!("dead: {} ({})", letter.envelope.id, letter.reason.code);
-    }
+    let left: i64 = sqlx::query_scalar("SELECT quantity FROM stock WHERE sku = 'tea'").fetch_one(&shop).await?;
+    println!("tea left: {left}");
+
+    // What went out waits in the log; a lane carries it straight into another consumer.
+    let mail = Consumer::named("mail").on(send_mail).workers(1);
+    let lane = Lane::named("mail")?.topics(["stock.reserved"])?.to(mail.target()?);
+    let report = Relay::new(store).lane(lane).once().await?;
+    println!("delivered {}, dead {}", report.delivered, report.dead);
     Ok(())
 }

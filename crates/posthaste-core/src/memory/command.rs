@@ -51,6 +51,7 @@ impl State {
             }
             Command::PruneInbox { age, dry_run } => self.prune_inbox(*age, *dry_run, now),
             Command::Erase { dry_run } => self.erase(filter, *dry_run),
+            Command::Rebase { .. } => return Err(nothing_to_rebase()),
         };
         if !is_dry_run(command) {
             self.audit.push(Audit { at: now, actor: by.clone(), command: command.name(), applied });
@@ -270,6 +271,10 @@ impl State {
     }
 }
 
+fn nothing_to_rebase() -> Error {
+    Error::rejected("places in this store are no server's own; there is nothing to rebase")
+}
+
 fn is_dry_run(command: &Command) -> bool {
     match command {
         Command::Pause | Command::Resume => false,
@@ -280,6 +285,7 @@ fn is_dry_run(command: &Command) -> bool {
         | Command::Remove { dry_run }
         | Command::Prune { dry_run, .. }
         | Command::PruneInbox { dry_run, .. }
+        | Command::Rebase { dry_run, .. }
         | Command::Erase { dry_run } => *dry_run,
     }
 }

@@ -177,8 +177,9 @@ async fn only_what_ended_long_ago_is_pruned(records: Records) {
 
 async fn records_are_kept_apart_by_consumer_source_and_id(records: Records) {
     let event = Envelope::new("order.placed", "{}");
-    let other_id = Envelope { source: event.source.clone(), ..Envelope::new("order.placed", "{}") };
-    let other_source = Envelope { source: "/elsewhere".into(), ..event.clone() };
+    let other_id = Envelope::new("order.placed", "{}");
+    let mut other_source = event.clone();
+    other_source.source = "/elsewhere".into();
     let keys = [
         DedupKey::of("stock", &event),
         DedupKey::of("mail", &event),

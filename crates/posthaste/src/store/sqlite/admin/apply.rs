@@ -46,6 +46,9 @@ impl SqliteStore {
                 let before = self.clock.now().before(age);
                 self.prune_inbox(before, dry_run, note).await
             }
+            Command::Rebase { .. } => Err(Error::rejected(
+                "a place in a file is a number that means the same wherever the file is; there is nothing to rebase",
+            )),
             other => Err(Error::rejected(format!("this store does not know the command {:?}", other.name()))),
         }
     }
