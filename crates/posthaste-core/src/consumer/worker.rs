@@ -11,11 +11,11 @@ use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use super::Letter;
-use super::steps::Stepped;
 use super::cx::Ground;
 use super::desk::Desk;
 use super::engine::{Done, Engine, Then};
 use super::failure::Failure;
+use super::steps::Stepped;
 use crate::broker::{Count, Delivery, Receipt};
 use crate::envelope::Envelope;
 use crate::telemetry::field;
@@ -170,7 +170,9 @@ impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
             }
             Then::Again(pause) => {
                 meters.retry.increment(1);
-                tell_of(self.engine.on_failed.as_ref(), || Letter::new(&self.engine.name, &envelope, attempt, &failure.reason()));
+                tell_of(self.engine.on_failed.as_ref(), || {
+                    Letter::new(&self.engine.name, &envelope, attempt, &failure.reason())
+                });
                 self.again(envelope, attempt, receipt, pause, Count::Attempt, finished).await;
                 Stepped::Retry(pause)
             }

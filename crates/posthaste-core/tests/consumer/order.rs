@@ -77,12 +77,19 @@ impl Broker for Unordered {
 #[tokio::test(start_paused = true)]
 async fn where_the_broker_keeps_no_order_the_consumer_holds_the_key_itself() {
     let (broker, seen, start) = (LocalBroker::new(), Seen::default(), Instant::now());
-    let unordered: Arc<dyn Broker> = Arc::new(Unordered(broker.clone(), Capabilities::sink().patterns().delayed_release()));
+    let unordered: Arc<dyn Broker> =
+        Arc::new(Unordered(broker.clone(), Capabilities::sink().patterns().delayed_release()));
     let consumer = stock(&seen);
     consumer.declare(unordered.as_ref()).await.unwrap();
     for (order, key) in ORDERS {
         let event = posthaste_core::publish::Publish::of(&Placed { order });
-        broker.publish(match key { Some(key) => event.key(key), None => event }).await.unwrap();
+        broker
+            .publish(match key {
+                Some(key) => event.key(key),
+                None => event,
+            })
+            .await
+            .unwrap();
     }
     let (ran, _) = tokio::join!(consumer.run(unordered, std::future::pending()), broker.close());
     ran.unwrap();
