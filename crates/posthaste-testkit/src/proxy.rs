@@ -32,6 +32,7 @@ pub enum Weather {
 struct Forecast {
     weather: Weather,
     cuts: u64,
+    server: SocketAddr,
 }
 
 /// A proxy in front of a server; dropping it cuts everything.
@@ -49,9 +50,9 @@ impl Proxy {
     pub async fn in_front_of(server: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
-        let (forecast, seen) = watch::channel(Forecast { weather: Weather::Fair, cuts: 0 });
+        let (forecast, seen) = watch::channel(Forecast { weather: Weather::Fair, cuts: 0, server });
         let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, server, seen));
+        tasks.spawn(accept(listener, seen));
         Ok(Self { address, forecast, _tasks: tasks })
     }
 
@@ -65,27 +66,31 @@ impl Proxy {
         self.forecast.send_modify(|forecast| forecast.weather = weather);
     }
 
+    /// Passes on to another server from now on, as an address that moves in a failover; what is open is cut.
+    pub fn redirect(&self, server: SocketAddr) {
+        self.forecast.send_modify(|forecast| {
+            forecast.server = server;
+            forecast.cuts += 1;
+        });
+    }
+
     /// Cuts what is open; new connections fare as the weather is.
     pub fn cut(&self) {
         self.forecast.send_modify(|forecast| forecast.cuts += 1);
     }
 }
 
-async fn accept(listener: TcpListener, server: SocketAddr, forecast: watch::Receiver<Forecast>) {
+async fn accept(listener: TcpListener, forecast: watch::Receiver<Forecast>) {
     let mut connections = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {
         let forecast = forecast.clone();
         // A cut shows on both sides as a closed connection, which is what dropping the sockets does.
-        connections.spawn(async move { pass(client, server, forecast).await.unwrap_or_default() });
+        connections.spawn(async move { pass(client, forecast).await.unwrap_or_default() });
     }
 }
 
-async fn pass(
-    mut client: TcpStream,
-    server: SocketAddr,
-    mut forecast: watch::Receiver<Forecast>,
-) -> io::Result<()> {
-    let Forecast { weather, cuts } = *forecast.borrow();
+async fn pass(mut client: TcpStream, mut forecast: watch::Receiver<Forecast>) -> io::Result<()> {
+    let Forecast { weather, cuts, server } = *forecast.borrow();
     match weather {
         Weather::Refuse => return Ok(()),
         Weather::HalfOpen => {}
