@@ -70,6 +70,10 @@ impl Drive<'_> {
             info!("paused by an operator");
             self.leave(Leaving::Paused);
         }
+        if standing == Standing::Wanted && self.leaving.is_none() && self.until == Until::Stopped {
+            info!("handing the lane over to a relay that should have it");
+            self.leave(Leaving::Paused);
+        }
         Ok(None)
     }
 

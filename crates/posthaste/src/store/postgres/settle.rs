@@ -305,7 +305,12 @@ impl<'a> Settle<'a> {
 }
 
 fn standing(row: &Row) -> Db<Standing> {
-    Ok(if row.try_get::<_, &str>(0)? == "paused" { Standing::Paused } else { Standing::Held })
+    let is_wanted = row.try_get::<_, Option<bool>>(2)? == Some(true);
+    Ok(match row.try_get(0)? {
+        "paused" => Standing::Paused,
+        _ if is_wanted => Standing::Wanted,
+        _ => Standing::Held,
+    })
 }
 
 fn total_of<'t>(totals: &'t mut Totals, state: &str) -> &'t mut i64 {
