@@ -75,12 +75,14 @@ async fn explain_page(client: &Client, a: &str, b: &str, after: i64) -> String {
         sql().window_page
     );
     client.batch_execute(&prepare).await.unwrap();
-    let values = format!("'main', 0, 1, 'run', 0, '{none}', 1, '{none}', '{a}', '{b}', {after}, 1000, 0, '3', '3'");
+    let values =
+        format!("'main', 0, 1, 'run', 0, '{none}', 1, '{none}', '{a}', '{b}', {after}, 1000, 0, '3', '3'");
     explain(client, &format!("EXECUTE page ({values})")).await
 }
 
 async fn explain(client: &Client, statement: &str) -> String {
-    let plan = client.simple_query(&format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) {statement}")).await.unwrap();
+    let plan =
+        client.simple_query(&format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) {statement}")).await.unwrap();
     let lines = plan.iter().filter_map(|message| match message {
         tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
         _ => None,
@@ -101,7 +103,8 @@ fn blocks(plan: &str) -> u64 {
 /// The server's idea of the table is from before an outage, when it was small; then very much came.
 #[tokio::test]
 async fn a_page_is_read_by_primary_key_whatever_the_statistics_say() {
-    let Some((_rig, client)) = database("a_page_is_read_by_primary_key_whatever_the_statistics_say").await else {
+    let Some((_rig, client)) = database("a_page_is_read_by_primary_key_whatever_the_statistics_say").await
+    else {
         return;
     };
     client.batch_execute("ALTER TABLE posthaste_events SET (autovacuum_enabled = off)").await.unwrap();
@@ -122,7 +125,8 @@ async fn a_page_is_read_by_primary_key_whatever_the_statistics_say() {
 
 #[tokio::test]
 async fn a_thousand_open_transactions_do_not_make_a_page_dearer() {
-    let Some((_rig, client)) = database("a_thousand_open_transactions_do_not_make_a_page_dearer").await else {
+    let Some((_rig, client)) = database("a_thousand_open_transactions_do_not_make_a_page_dearer").await
+    else {
         return;
     };
     client.batch_execute(&insert(0, 5_000)).await.unwrap();
@@ -132,10 +136,15 @@ async fn a_thousand_open_transactions_do_not_make_a_page_dearer() {
     let open: Vec<String> = (xmax..xmax + 1_000).map(|id| id.to_string()).collect();
     let crowded = format!("{xmax}:{}:{}", xmax + 1_000, open.join(","));
     explain_page(&client, "3:3:", &b, 1_000).await;
-    let (few, many) =
-        (explain_page(&client, "3:3:", &b, 1_000).await, explain_page(&client, "3:3:", &crowded, 1_000).await);
+    let (few, many) = (
+        explain_page(&client, "3:3:", &b, 1_000).await,
+        explain_page(&client, "3:3:", &crowded, 1_000).await,
+    );
     let shape = |plan: &str| -> Vec<String> {
-        plan.lines().filter(|line| line.contains("->")).map(|line| line.split('(').next().unwrap().into()).collect()
+        plan.lines()
+            .filter(|line| line.contains("->"))
+            .map(|line| line.split('(').next().unwrap().into())
+            .collect()
     };
     assert_eq!(shape(&few), shape(&many), "{few}\n{many}");
     assert_eq!(blocks(&few), blocks(&many), "{few}\n{many}");
@@ -180,7 +189,8 @@ async fn look(client: &Client) -> String {
     client.batch_execute("DEALLOCATE ALL").await.unwrap();
     let prepare = format!("PREPARE look (bigint, text, text, text[], bool) AS {}", sql().tick);
     client.batch_execute(&prepare).await.unwrap();
-    let newest = "SELECT id, token::text, pg_snapshot_xmax(snap)::text FROM posthaste_ticks ORDER BY id DESC LIMIT 1";
+    let newest =
+        "SELECT id, token::text, pg_snapshot_xmax(snap)::text FROM posthaste_ticks ORDER BY id DESC LIMIT 1";
     let row = client.query_one(newest, &[]).await.unwrap();
     let (id, token, xmax): (i64, String, String) = (row.get(0), row.get(1), row.get(2));
     client.batch_execute("BEGIN").await.unwrap();
