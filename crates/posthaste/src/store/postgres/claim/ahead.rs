@@ -31,11 +31,11 @@ pub(in super::super) struct Ahead {
 }
 
 impl Ahead {
-    /// Its rows, if it is the page that is wanted.
-    pub(super) fn rows(self, window: &Arc<Window>, read: i64, rows_max: i64, parkings: u64) -> Option<Rows> {
+    /// Its rows and how many there are at most, if it is the page that is wanted.
+    pub(super) fn page(self, window: &Arc<Window>, read: i64, parkings: u64) -> Option<(Rows, i64)> {
         let is_it = Arc::ptr_eq(&self.window, window)
-            && (self.read, self.rows_max, self.parkings) == (read, rows_max, parkings)
+            && (self.read, self.parkings) == (read, parkings)
             && self.asked.elapsed() < AGE_MAX;
-        is_it.then_some(self.rows)
+        is_it.then_some((self.rows, self.rows_max))
     }
 }

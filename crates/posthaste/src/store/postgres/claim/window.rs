@@ -55,8 +55,9 @@ impl About {
 }
 
 /// How far a page was taken.
-#[derive(Default)]
 struct Taken {
+    /// How many rows it has at most, of what is late and of what is new.
+    rows_max: i64,
     late: i64,
     new: i64,
     has_no_room: bool,
@@ -69,11 +70,10 @@ impl Claim<'_> {
         let mut scanned = 0;
         while !self.is_full() {
             let ahead = self.ahead.take();
-            let mut rows = match ahead
-                .and_then(|ahead| ahead.rows(&window, self.found.read, self.page_rows(), self.parkings))
-            {
-                Some(rows) => rows,
-                None => Box::pin(self.page(client, &window).await.map_err(explain)?),
+            let ahead = ahead.and_then(|ahead| ahead.page(&window, self.found.read, self.parkings));
+            let (mut rows, rows_max) = match ahead {
+                Some(page) => page,
+                None => (Box::pin(self.page(client, &window).await.map_err(explain)?), self.page_rows()),
             };
             let Some(first) = rows.try_next().await.map_err(explain)? else { return Ok(true) };
             let Some(about) = About::read(&first).map_err(explain)? else { return Err(disorder()) };
@@ -93,7 +93,7 @@ impl Claim<'_> {
             }
             self.now = rows::time(&first, rows::CREATED_AT).map_err(explain)?;
             let low = window.a.low;
-            let mut taken = Taken::default();
+            let mut taken = Taken::of(rows_max);
             while let Some(row) = rows.try_next().await.map_err(explain)? {
                 if !self.take(client, &row, low, &mut taken).await? {
                     break;
@@ -141,7 +141,7 @@ impl Claim<'_> {
             };
             self.look_up_keys(tx, &rows).await.map_err(explain)?;
             let low = window.a.low;
-            let mut taken = Taken::default();
+            let mut taken = Taken::of(self.page_rows());
             for row in &rows {
                 let seq = row.try_get(0).map_err(explain)?;
                 if parked.contains(&seq) {
@@ -165,11 +165,11 @@ impl Claim<'_> {
         if taken.has_no_room {
             return true;
         }
-        if taken.late >= self.page_rows() && self.found.read <= low {
+        if taken.late >= taken.rows_max && self.found.read <= low {
             // There may be more that is late; the new part of this page was not used.
             return false;
         }
-        if taken.new < self.page_rows() {
+        if taken.new < taken.rows_max {
             self.found.is_end = true;
             return true;
         }
@@ -224,7 +224,7 @@ impl Claim<'_> {
         if seq <= self.found.read {
             return Err(disorder());
         }
-        if seq > low && taken.late >= self.page_rows() {
+        if seq > low && taken.late >= taken.rows_max {
             return Ok(false);
         }
         if self.wants(row).map_err(explain)? && !self.decide(client, row, seq).await.map_err(explain)? {
@@ -285,6 +285,10 @@ impl Claim<'_> {
 }
 
 impl Taken {
+    fn of(rows_max: i64) -> Self {
+        Self { rows_max, late: 0, new: 0, has_no_room: false }
+    }
+
     fn count(&mut self, seq: i64, low: i64) {
         if seq <= low {
             self.late += 1;
