@@ -41,4 +41,7 @@ BEGIN
     GRANT SELECT, INSERT, UPDATE, DELETE ON {prefix}lanes, {prefix}parked TO posthaste_relay;
     GRANT SELECT, INSERT ON {prefix}keys, {prefix}audit TO posthaste_relay;
     GRANT SELECT, UPDATE (epoch_floor) ON {prefix}meta TO posthaste_relay;
+    IF to_regclass('{prefix}relays') IS NOT NULL THEN
+        EXECUTE 'GRANT SELECT, INSERT, UPDATE, DELETE ON {prefix}relays TO posthaste_relay';
+    END IF;
 END $roles$;
