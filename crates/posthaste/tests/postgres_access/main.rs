@@ -6,6 +6,7 @@
 mod dropped;
 mod limits;
 mod private;
+mod refused;
 mod roles;
 mod scope;
 mod tls;

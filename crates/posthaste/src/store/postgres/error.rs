@@ -85,7 +85,10 @@ fn meaning(code: &str, said: &str) -> (ErrorKind, String) {
     match code {
         "42P01" | "42703" | "42883" | "3F000" => (
             ErrorKind::Config,
-            format!("the tables are missing or not as expected ({said}); run `posthaste migrate up`"),
+            format!(
+                "the tables are missing or not as expected ({said}); run `posthaste migrate up`, or look at store.prefix \
+                 and the database's name if they should be there"
+            ),
         ),
         "42501" => (
             ErrorKind::Config,
@@ -99,7 +102,10 @@ fn meaning(code: &str, said: &str) -> (ErrorKind, String) {
         ),
         "53300" => (
             ErrorKind::Unavailable,
-            format!("the server has no connection left ({said}); raise max_connections or use a pooler"),
+            format!(
+                "the server has no connection left ({said}); raise max_connections or this user's CONNECTION LIMIT, or \
+                 use a pooler"
+            ),
         ),
         "55P03" => (
             ErrorKind::Unavailable,
@@ -118,7 +124,14 @@ fn meaning(code: &str, said: &str) -> (ErrorKind, String) {
                 ErrorKind::Config,
                 format!("the server refuses the login in plain text ({said}); write sslmode=require"),
             ),
-            "28" | "3D" => (ErrorKind::Config, format!("the server refuses the login: {said}")),
+            "28" => (
+                ErrorKind::Config,
+                format!("the server refuses the login ({said}); look at user and password of the store URL"),
+            ),
+            "3D" => (
+                ErrorKind::Config,
+                format!("{said}; make it with CREATE DATABASE, or name another one in the store URL"),
+            ),
             "22" | "23" => (ErrorKind::Rejected, format!("the database refuses a value: {said}")),
             "XX" => (ErrorKind::Corrupt, format!("the server found something broken: {said}")),
             "42" | "0A" => (ErrorKind::Config, format!("the server does not understand us: {said}")),

@@ -219,7 +219,11 @@ async fn start<'a>(
     read_only: bool,
     limits: &str,
 ) -> Result<Transaction<'a>> {
-    let builder = client.build_transaction().isolation_level(level).read_only(read_only);
+    let mut builder = client.build_transaction().isolation_level(level);
+    if read_only {
+        // The other way round nothing is said: whoever made the database read-only meant it.
+        builder = builder.read_only(true);
+    }
     let tx = builder.start().await.map_err(explain)?;
     // Sent by the first poll and not waited for: it costs no round trip, and comes before whatever is sent next. Should the
     // server refuse it, that next statement fails.
