@@ -5,6 +5,7 @@
 
 mod dropped;
 mod limits;
+mod ordered;
 mod private;
 mod refused;
 mod roles;
