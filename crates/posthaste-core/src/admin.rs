@@ -346,6 +346,14 @@ pub enum Command {
         /// Only count.
         dry_run: bool,
     },
+    /// A database that was restored, copied or upgraded is made this server's own: everything that not every lane has
+    /// passed is handed out again, and nothing is skipped. About all lanes; takes no filter.
+    Rebase {
+        /// It was upgraded in place, with every transaction's id: only where it is now is recorded.
+        upgraded: bool,
+        /// Only count what is handed out again.
+        dry_run: bool,
+    },
     /// The events' payloads are overwritten; the rest of the event stays.
     Erase {
         /// Only count.
@@ -365,6 +373,7 @@ impl Command {
             Self::Seek { .. } => "seek",
             Self::Remove { .. } => "remove",
             Self::Prune { .. } => "prune",
+            Self::Rebase { .. } => "rebase",
             Self::Erase { .. } => "erase",
         }
     }

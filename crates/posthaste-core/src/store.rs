@@ -25,6 +25,10 @@ pub trait Store: Send + Sync {
     ///
     /// Free means: nobody owns it, its lease has ended by the store's clock, or the same `owner` held it before (whose
     /// earlier lease ends by that). `None`: somebody else holds it, or an operator paused it, or its address is retired.
+    ///
+    /// Lanes are shared fairly: an owner that [stays](Owner::stays) and asks for a lane of somebody who drives at least two
+    /// more lanes than it does is promised that one. Its holder hears [`Standing::Wanted`] from its next settle, and until
+    /// the promise ends, after the length of a lease, nobody else takes the lane.
     fn acquire<'a>(&'a self, lane: &'a LaneSpec, owner: &'a Owner) -> BoxFuture<'a, Result<Option<Lease>>>;
 
     /// Reads on where this lease's last claim ended: due parked events first (at most half of `room`), then the log.
@@ -63,12 +67,20 @@ pub struct Owner {
     pub name: String,
     /// For fencing: unique to this run of this process, even when two are configured with one name.
     pub run: String,
+    /// Whether it goes on asking for lanes that others hold: only to such a one others hand over.
+    pub stays: bool,
 }
 
 impl Owner {
-    /// An owner with this name and a fresh run.
+    /// An owner with this name and a fresh run, that stays.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), run: uuid::Uuid::now_v7().simple().to_string() }
+        Self { name: name.into(), run: uuid::Uuid::now_v7().simple().to_string(), stays: true }
+    }
+
+    /// The same owner for one pass: it takes what is free and wants nothing of others.
+    #[must_use]
+    pub fn passing(&self) -> Self {
+        Self { stays: false, ..self.clone() }
     }
 }
 
@@ -271,6 +283,9 @@ pub enum Standing {
     Held,
     /// What was handed in is recorded, and an operator has paused the lane: finish what is in flight and give up.
     Paused,
+    /// What was handed in is recorded, and a relay with fewer lanes, or with a newer definition of this one, should have
+    /// the lane: finish what is in flight and give up.
+    Wanted,
     /// Somebody else has the lane: nothing was recorded.
     Lost,
 }

@@ -1,19 +1,25 @@
-//! The SQLite store and the memory model, driven by the same random steps, cannot be told apart.
+//! The stores and the memory model, driven by the same random steps, cannot be told apart.
 
+#[path = "conformance/postgres.rs"]
+mod postgres;
 #[path = "conformance/sqlite.rs"]
 mod sqlite;
 
 use posthaste_testkit::drive::StoreBench;
 use posthaste_testkit::law::LawResult;
 use posthaste_testkit::memory::MemoryRigs;
-use posthaste_testkit::model::{self, Step};
-use posthaste_testkit::rig::{RigClock, RigMaker as _};
+use posthaste_testkit::model::{self, Claims, Step};
+use posthaste_testkit::rig::{RigClock, RigMaker};
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
-async fn compare(steps: &[Step]) -> LawResult {
+/// A database is made for each case, so there are fewer of them.
+const POSTGRES_CASES: u32 = 32;
+
+async fn compare(rigs: &dyn RigMaker, claims: Claims, steps: &[Step]) -> LawResult {
     let memory = StoreBench::new(MemoryRigs.rig(RigClock::Manual).await?).await?;
-    let sqlite = StoreBench::new(sqlite::SqliteRigs.rig(RigClock::Manual).await?).await?;
-    model::run(memory, sqlite, steps).await
+    let real = StoreBench::new(rigs.rig(RigClock::Manual).await?).await?;
+    model::run(memory, real, claims, steps).await
 }
 
 /// Failures are not kept in files: what one finds becomes a law.
@@ -21,13 +27,33 @@ fn config() -> ProptestConfig {
     ProptestConfig { max_shrink_iters: 2_000, failure_persistence: None, ..ProptestConfig::default() }
 }
 
+fn judge(rigs: &dyn RigMaker, claims: Claims, steps: &[Step]) -> Result<(), TestCaseError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(compare(rigs, claims, steps)).map_err(|verdict| TestCaseError::fail(verdict.to_string()))
+}
+
 proptest! {
     #![proptest_config(config())]
 
     #[test]
     fn sqlite_behaves_as_the_memory_model(steps in model::steps(40)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let verdict = runtime.block_on(compare(&steps));
-        prop_assert!(verdict.is_ok(), "{}", verdict.unwrap_err());
+        judge(&sqlite::SqliteRigs, Claims::Full, &steps)?;
     }
+}
+
+#[test]
+fn postgres_behaves_as_the_memory_model() {
+    let [direct, _] = postgres::RIGS;
+    if let Some(why) = direct.missing() {
+        let is_ci = posthaste_testkit::harness::Settings::from_env().all_required;
+        assert!(!is_ci, "cannot be had here: {why}");
+        eprintln!("skipped: postgres_behaves_as_the_memory_model: {why}");
+        return;
+    }
+    let config = config();
+    let cases = config.cases.min(POSTGRES_CASES);
+    let mut runner = TestRunner::new(ProptestConfig { cases, max_shrink_iters: 200, ..config });
+    runner
+        .run(&model::steps(40), |steps| judge(&direct, Claims::InParts, &steps))
+        .unwrap_or_else(|failed| panic!("{failed}"));
 }

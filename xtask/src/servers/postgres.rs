@@ -22,11 +22,17 @@ const SETTINGS: [&str; 5] = [
 pub(super) struct Postgres {
     home: PathBuf,
     port: Port,
+    /// Follows the server at this port, from a copy of its data.
+    primary: Option<u16>,
 }
 
 impl Postgres {
     pub(super) fn new(home: PathBuf) -> Result<Self> {
-        Ok(Self { home, port: Port::claim()? })
+        Ok(Self { home, port: Port::claim()?, primary: None })
+    }
+
+    pub(super) fn standby(home: PathBuf, primary: u16) -> Result<Self> {
+        Ok(Self { home, port: Port::claim()?, primary: Some(primary) })
     }
 
     fn data(&self) -> PathBuf {
@@ -41,6 +47,12 @@ impl Postgres {
 
 impl Recipe for Postgres {
     fn prepare(&self) -> Result<Option<Command>> {
+        if let Some(primary) = self.primary {
+            let mut copy = unprivileged(self.program("pg_basebackup")?);
+            copy.arg("-D").arg(self.data()).arg("-d").arg(url(primary));
+            copy.args(["--write-recovery-conf", "--checkpoint=fast", "--no-sync"]).current_dir(&self.home);
+            return Ok(Some(copy));
+        }
         let mut initdb = unprivileged(self.program("initdb")?);
         initdb.arg("-D").arg(self.data()).args([
             "-U",

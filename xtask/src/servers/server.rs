@@ -61,6 +61,17 @@ impl Server {
         Ok(Self { kind, run: Arc::clone(run), home, recipe, prepared: false, child: None })
     }
 
+    /// A Postgres that follows `primary` asynchronously, from a copy of its data that the first `start` makes. It takes
+    /// changes only after `SELECT pg_promote()`.
+    pub fn standby_of(primary: &Self, run: &Arc<Run>) -> Result<Self> {
+        let port =
+            Some(primary.url()).filter(|_| primary.kind == Kind::Postgres).as_deref().and_then(port_of);
+        let port = port.ok_or_else(|| Error::failed("only a Postgres can be followed"))?;
+        let home = account::unprivileged_home(run, "standby")?;
+        let recipe = Box::new(Postgres::standby(home.clone(), port)?);
+        Ok(Self { kind: Kind::Postgres, run: Arc::clone(run), home, recipe, prepared: false, child: None })
+    }
+
     /// What it is.
     pub fn kind(&self) -> Kind {
         self.kind
@@ -120,6 +131,21 @@ impl Server {
         self.end(|leader, kind| kill_process(leader, kind.stop_signal()))
     }
 
+    /// Ends it at once and without a checkpoint, as Postgres does when it is stopped in mode `immediate`.
+    pub fn quit(&mut self) -> Result<()> {
+        self.end(|leader, _| kill_process(leader, Signal::QUIT))
+    }
+
+    /// The process that was started, while it runs: of Postgres the postmaster.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// What it says goes here.
+    pub fn log(&self) -> PathBuf {
+        self.home.join("server.log")
+    }
+
     /// Ends it as a crash does, by SIGKILL; data and port stay for the next `start`.
     pub fn kill(&mut self) -> Result<()> {
         self.end(|leader, _| kill_process_group(leader, Signal::KILL))
@@ -149,10 +175,6 @@ impl Server {
         self.run.adopt(&mut command);
         command.stderr(log.try_clone().doing("share a log file")?).stdout(log);
         command.spawn().doing(format!("start {}", self.kind.name()))
-    }
-
-    fn log(&self) -> PathBuf {
-        self.home.join("server.log")
     }
 
     fn expect_success(&self, status: ExitStatus) -> Result<()> {

@@ -50,6 +50,7 @@ impl State {
                 self.prune(*delivered_age, *dead_age, *dry_run, now)
             }
             Command::Erase { dry_run } => self.erase(filter, *dry_run),
+            Command::Rebase { .. } => return Err(nothing_to_rebase()),
         };
         if !is_dry_run(command) {
             self.audit.push(Audit { at: now, actor: by.clone(), command: command.name(), applied });
@@ -259,6 +260,10 @@ impl State {
     }
 }
 
+fn nothing_to_rebase() -> Error {
+    Error::rejected("places in this store are no server's own; there is nothing to rebase")
+}
+
 fn is_dry_run(command: &Command) -> bool {
     match command {
         Command::Pause | Command::Resume => false,
@@ -268,6 +273,7 @@ fn is_dry_run(command: &Command) -> bool {
         | Command::Seek { dry_run, .. }
         | Command::Remove { dry_run }
         | Command::Prune { dry_run, .. }
+        | Command::Rebase { dry_run, .. }
         | Command::Erase { dry_run } => *dry_run,
     }
 }

@@ -32,7 +32,11 @@ impl State {
         lane.promote(now);
         lane.lease_until = now.after(lease.length());
         lane.go_on(then);
-        Ok(if lane.state == LaneState::Paused { Standing::Paused } else { Standing::Held })
+        Ok(match lane.state {
+            LaneState::Paused => Standing::Paused,
+            _ if lane.owner.is_some() && lane.is_wanted(now) => Standing::Wanted,
+            _ => Standing::Held,
+        })
     }
 
     /// Parks what claims found but did not hand out.

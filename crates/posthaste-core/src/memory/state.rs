@@ -58,6 +58,8 @@ pub(super) struct LaneRow {
     pub(super) owner: Option<Owner>,
     pub(super) epoch: i64,
     pub(super) lease_until: Timestamp,
+    /// The run of a relay that should have the lane, and until when it is promised to it.
+    pub(super) wanted: Option<(String, Timestamp)>,
     pub(super) stumbles: u32,
     pub(super) state: LaneState,
     pub(super) reason: Option<String>,
@@ -77,6 +79,7 @@ impl LaneRow {
             owner: None,
             epoch,
             lease_until: Timestamp::default(),
+            wanted: None,
             stumbles: 0,
             state: LaneState::Active,
             reason: None,
@@ -92,11 +95,29 @@ impl LaneRow {
     /// Whether this owner may take the lane now.
     fn is_free(&self, owner: &Owner, now: Timestamp) -> bool {
         let stops = matches!(self.state, LaneState::Paused | LaneState::Retired | LaneState::Error);
-        let Some(held_by) = &self.owner else { return !stops };
+        let promised = self.promised(now).is_some_and(|run| run != owner.run);
+        let Some(held_by) = &self.owner else { return !stops && !promised };
         let ended = self.lease_until <= now;
         // No lease was ever that long: the clock went back, and nobody would take over for as long as it did.
         let absurd = self.lease_until > now.after(self.spec.lease * 2);
-        !stops && (ended || absurd || held_by.run == owner.run)
+        !stops && (((ended || absurd) && !promised) || held_by.run == owner.run)
+    }
+
+    /// The run of the relay to which the lane is promised.
+    fn promised(&self, now: Timestamp) -> Option<&str> {
+        self.wanted.as_ref().filter(|(_, until)| *until > now).map(|(run, _)| run.as_str())
+    }
+
+    /// Whether somebody else than its owner should have the lane.
+    pub(super) fn is_wanted(&self, now: Timestamp) -> bool {
+        let owner = self.owner.as_ref().map(|owner| owner.run.as_str());
+        self.promised(now).is_some_and(|run| Some(run) != owner)
+    }
+
+    /// The run of the relay that has the lane, or will when what is promised is kept.
+    fn heir(&self, now: Timestamp) -> Option<&str> {
+        let owner = self.owner.as_ref().filter(|_| self.lease_until > now);
+        self.promised(now).or(owner.map(|owner| owner.run.as_str()))
     }
 
     /// Whether the lease with this epoch, taken by this run of a relay, still has the lane.
@@ -248,10 +269,11 @@ impl State {
             };
             self.lanes.insert(spec.name.clone(), LaneRow::new(spec.clone(), self.epoch_floor, passed));
         }
-        let lane = self.lanes.get_mut(&spec.name).expect("it was made above if it was not there");
-        if !lane.is_free(owner, now) {
+        if !self.lanes[&spec.name].is_free(owner, now) {
+            self.want(spec, owner, now);
             return None;
         }
+        let lane = self.lanes.get_mut(&spec.name).expect("it was made above if it was not there");
         // The last owner may have been ended by what it delivered; not if it had nothing to deliver, or nobody to take it.
         let is_due =
             |parked: &Parked| parked.state.is_waiting() && parked.available_at.is_some_and(|at| at <= now);
@@ -261,11 +283,25 @@ impl State {
         lane.stumbles = if is_stumble { lane.stumbles + 1 } else { 1 };
         lane.spec = spec.clone();
         lane.owner = Some(owner.clone());
+        lane.wanted = lane.wanted.take().filter(|(run, _)| *run != owner.run);
         lane.epoch += 1;
         lane.lease_until = now.after(spec.lease);
         // The lane's order may have changed with its spec.
         lane.promote(now);
         let cursor = std::sync::Mutex::new(Cursor::new(owner.run.clone()));
         Some(Lease::new(spec.name.clone(), lane.epoch, spec.lease, cursor).with_stumbles(lane.stumbles))
+    }
+
+    /// Promises the lane to this owner if its holder drives at least two more.
+    fn want(&mut self, spec: &LaneSpec, owner: &Owner, now: Timestamp) {
+        let lane = &self.lanes[&spec.name];
+        let Some(holder) = lane.heir(now).filter(|_| owner.stays && lane.promised(now).is_none()) else {
+            return;
+        };
+        let count = |run: &str| self.lanes.values().filter(|lane| lane.heir(now) == Some(run)).count();
+        if count(holder) >= count(&owner.run) + 2 {
+            let lane = self.lanes.get_mut(&spec.name).expect("it was there a moment ago");
+            lane.wanted = Some((owner.run.clone(), now.after(spec.lease)));
+        }
     }
 }

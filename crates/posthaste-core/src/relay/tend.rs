@@ -11,9 +11,9 @@ use super::lane::Lane;
 use super::meters::{Meters, State};
 use super::outage::Outage;
 use super::{Report, Settings};
-use crate::store::Lease;
+use crate::store::{Lease, Owner};
 use crate::telemetry::{field, span};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// How long to wait before asking again for a lane that somebody else holds, at most.
 const HELD_PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ impl Tender<'_> {
         // Nobody stops it: it ends by itself.
         let (_keep, mut stopped) = watch::channel(false);
         let since = Instant::now();
-        let Some(lease) = self.acquire().await? else {
+        let Some(lease) = self.acquire(&self.settings.owner.passing()).await? else {
             return Ok(Report { lanes_skipped: 1, ..Report::default() });
         };
         let mut drive = Drive::new(self, &lease, since, Until::Idle);
@@ -65,7 +65,7 @@ impl Tender<'_> {
         let since = Instant::now();
         let acquired = tokio::select! {
             biased;
-            acquired = self.acquire() => acquired?,
+            acquired = self.acquire(&self.settings.owner) => acquired?,
             () = self.grace_is_over(stopped) => return Ok(Turn::Stopped),
         };
         let Some(lease) = acquired else { return Ok(Turn::NotOurs) };
@@ -101,11 +101,10 @@ impl Tender<'_> {
         }
     }
 
-    async fn acquire(&self) -> Result<Option<Lease>> {
+    async fn acquire(&self, owner: &Owner) -> Result<Option<Lease>> {
         // What is acquired later than that is over already.
         let limit = self.lane.spec.lease;
-        let acquired =
-            timeout(limit, self.settings.store.acquire(&self.lane.spec, &self.settings.owner)).await;
+        let acquired = timeout(limit, self.settings.store.acquire(&self.lane.spec, owner)).await;
         crate::crash::point("relay: acquired");
         let late = |_| Error::unavailable(format!("no answer within {limit:?}"));
         acquired.map_err(late).flatten().map_err(|error| error.during("acquire the lane"))
@@ -125,7 +124,9 @@ impl Tender<'_> {
     fn wait_out(&self, outage: &mut Outage, error: &Error) -> Duration {
         self.meters.store_failed();
         self.meters.state(State::Waiting);
-        if outage.is_new() {
+        if outage.is_new() && error.kind() == ErrorKind::Conflict {
+            warn!({ field::LANE } = self.lane.name().as_str(), { field::ERROR } = %error, "the lane is not to be had; asking again");
+        } else if outage.is_new() {
             warn!({ field::LANE } = self.lane.name().as_str(), { field::ERROR } = %error, "the store is away; waiting for it");
         }
         outage.pause()

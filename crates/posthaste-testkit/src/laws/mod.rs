@@ -7,7 +7,7 @@ pub mod tx;
 use crate::drive::StoreBench;
 use crate::law::Law;
 use crate::laws;
-use line::{LineBench, crashing, delivering, failing, sharing, stopping};
+use line::{LineBench, crashing, delivering, failing, freezing, sharing, stopping};
 use tx::TxBench;
 
 use store::{
@@ -50,6 +50,8 @@ pub const STORE_LAWS: &[StoreLaw] = laws![
     leasing::settling_renews_the_lease,
     leasing::an_owner_that_comes_back_takes_its_lane_and_ends_its_earlier_lease,
     leasing::two_relays_share_lanes_and_no_event_comes_twice,
+    leasing::a_relay_with_two_lanes_more_hands_one_over,
+    leasing::a_promise_ends_with_the_length_of_a_lease,
     leasing::stumbles_count_acquisitions_without_progress,
     leasing::crashes_of_an_idle_or_waiting_lane_are_no_stumbles,
     leasing::released_events_are_handed_out_again_as_if_never_claimed,
@@ -130,7 +132,11 @@ pub const LINE_LAWS: &[LineLaw] = laws![
     failing::a_panic_in_a_target_stops_neither_its_lane_nor_others,
     failing::hooks_hear_of_failures_and_deaths,
     sharing::two_relays_deliver_everything_once,
+    sharing::two_relays_end_up_with_half_of_the_lanes_each,
+    sharing::five_relays_deliver_everything_once,
     sharing::a_relay_stopped_past_its_lease_records_nothing,
+    freezing::a_settle_that_stands_still_does_not_keep_its_lane,
+    freezing::a_process_stopped_past_its_lease_goes_on_and_loses_nothing,
     stopping::a_graceful_stop_settles_what_is_in_flight_and_frees_the_lane,
     stopping::a_stop_ends_after_its_grace_period,
     stopping::a_relay_dropped_at_any_moment_loses_nothing,

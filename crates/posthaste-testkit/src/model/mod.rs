@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-pub use pair::{Pair, run};
+pub use pair::{Claims, Pair, run};
 
 /// How many lanes the steps speak of.
 pub const LANES: usize = 3;

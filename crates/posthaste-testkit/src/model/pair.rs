@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthaste_core::admin::{Actor, Applied, Command, Filter, Seek};
 use posthaste_core::envelope::Envelope;
 use posthaste_core::lane::{LaneSpec, OnDead, Order};
-use posthaste_core::store::{Lease, Owner, Room, Standing, Then};
+use posthaste_core::store::{Claimed, Lease, Owner, Room, Standing, Then};
 use posthaste_core::time::Moment;
 use posthaste_core::{ErrorKind, Result as CoreResult};
 
@@ -19,8 +19,18 @@ use crate::{ensure, ensure_eq};
 /// Two stores that have seen the same steps, each on a manual clock.
 pub struct Pair {
     benches: [StoreBench; 2],
+    claims: Claims,
     lanes: Vec<Driven>,
     published: u32,
+}
+
+/// What one claim of the real store answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claims {
+    /// As much as there is room for, as the model.
+    Full,
+    /// Maybe less than there is, so that both are asked until nothing comes, whatever the room of the step is.
+    InParts,
 }
 
 /// A lane, who drives it in each store, and what it has claimed.
@@ -35,8 +45,8 @@ struct Driven {
 ///
 /// # Errors
 /// What differs, and after which step.
-pub async fn run(model: StoreBench, real: StoreBench, steps: &[Step]) -> LawResult {
-    let mut pair = Pair::new(model, real);
+pub async fn run(model: StoreBench, real: StoreBench, claims: Claims, steps: &[Step]) -> LawResult {
+    let mut pair = Pair::new(model, real, claims);
     for (n, step) in steps.iter().enumerate() {
         let told = |verdict| Verdict::broken(format_args!("step {n}, {step:?}: {verdict}"));
         pair.step(step).await.map_err(told)?;
@@ -47,8 +57,8 @@ pub async fn run(model: StoreBench, real: StoreBench, steps: &[Step]) -> LawResu
 
 impl Pair {
     /// A model and what is compared with it, both fresh.
-    pub fn new(model: StoreBench, real: StoreBench) -> Self {
-        Self { benches: [model, real], lanes: (0..LANES).map(Driven::new).collect(), published: 0 }
+    pub fn new(model: StoreBench, real: StoreBench, claims: Claims) -> Self {
+        Self { benches: [model, real], claims, lanes: (0..LANES).map(Driven::new).collect(), published: 0 }
     }
 
     async fn step(&mut self, step: &Step) -> LawResult {
@@ -103,8 +113,8 @@ impl Pair {
         let driven = &mut self.lanes[lane];
         let Some([model_lease, real_lease]) = &driven.leases else { return Ok(()) };
         let (room, [model, real]) = (Room { events, bytes: 1 << 30 }, &self.benches);
-        let model = model.store.claim(model_lease, room).await?;
-        let real = real.store.claim(real_lease, room).await?;
+        let model = claim(model, model_lease, room, self.claims).await?;
+        let real = claim(real, real_lease, room, self.claims).await?;
         ensure_eq!(Handed::of(&real), Handed::of(&model), "what is claimed");
         for claimed in model {
             let id = &claimed.parcel.envelope.id;
@@ -150,6 +160,20 @@ impl Pair {
         ensure!(answers[0] == answers[1], "{act:?} answers {:?} and {:?}", answers[0], answers[1]);
         Ok(())
     }
+}
+
+async fn claim(bench: &StoreBench, lease: &Lease, room: Room, claims: Claims) -> CoreResult<Vec<Claimed>> {
+    if claims == Claims::Full || room.events == 0 {
+        return bench.store.claim(lease, room).await;
+    }
+    let (mut all, mut empty) = (Vec::new(), 0);
+    // A claim may find nothing but what is to be parked, and the next one something to hand out.
+    while empty < 2 {
+        let claimed = bench.store.claim(lease, Room { events: 1_000, ..room }).await?;
+        empty = if claimed.is_empty() { empty + 1 } else { 0 };
+        all.extend(claimed);
+    }
+    Ok(all)
 }
 
 impl Driven {

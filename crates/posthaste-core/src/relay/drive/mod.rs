@@ -44,7 +44,7 @@ pub(super) enum End {
     GivenUp,
     /// Somebody else has the lane.
     Lost,
-    /// An operator paused the lane, or its address is gone.
+    /// An operator paused the lane, another relay should have it, or its address is gone.
     SetAside,
 }
 

@@ -2,7 +2,8 @@
 -- is of the same run. A stumble is an end without a clean stop with something due to deliver to a target that took events.
 UPDATE {prefix}lanes l
 SET owner_name = $3, owner_run = $4, epoch = l.epoch + 1, lease_until = clock_timestamp() + $5 * interval '1 microsecond',
-    spec = $6, updated_at = clock_timestamp(),
+    spec = $6, spec_run = $4, updated_at = clock_timestamp(),
+    wanted_until = CASE WHEN l.wanted_by = $4 THEN 'epoch' ELSE l.wanted_until END,
     -- Three questions, each by an index: what is parked and due, what is beyond the place, and what was open at its tick.
     stumbles = CASE WHEN l.owner_run IS NOT NULL AND l.state = 'active' AND (
         EXISTS (
@@ -18,6 +19,15 @@ SET owner_name = $3, owner_run = $4, epoch = l.epoch + 1, lease_until = clock_ti
                    OR NOT pg_visible_in_snapshot(e.xid, (SELECT snap FROM {prefix}ticks b WHERE b.id = l.tick_b)))))
       THEN l.stumbles + 1 ELSE 1 END
 WHERE lane = $1 AND shard = $2 AND state IN ('active', 'unavailable')
-  AND (owner_run IS NULL OR owner_run = $4 OR lease_until <= clock_timestamp()
-       OR lease_until > clock_timestamp() + 2 * $5 * interval '1 microsecond')
+  AND (owner_run = $4
+       OR ((owner_run IS NULL OR lease_until <= clock_timestamp()
+            OR lease_until > clock_timestamp() + 2 * $5 * interval '1 microsecond')
+           -- It is not promised to somebody else.
+           AND (wanted_by IS NULL OR wanted_by = $4 OR wanted_until <= clock_timestamp())))
+  -- Nobody who started later, and lives, defines the lane another way.
+  AND (spec = $6 OR spec_run IS NULL OR spec_run = $4 OR NOT EXISTS (
+      SELECT 1 FROM {prefix}relays d, {prefix}relays me
+      WHERE d.run = l.spec_run AND me.run = $4 AND (d.started_at, d.run) > (me.started_at, me.run)
+        AND (d.seen_at > clock_timestamp() - 2 * $5 * interval '1 microsecond'
+            OR (l.owner_run = d.run AND l.lease_until > clock_timestamp()))))
 RETURNING epoch, tick_a, tick_b, position, stumbles, waiting

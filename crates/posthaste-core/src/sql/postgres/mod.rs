@@ -58,12 +58,30 @@ statements! {
     epoch_floor_raise,
     /// What reading without gaps relies on.
     server_check,
+    /// Says of every lane that its database was moved.
+    lanes_moved,
+    /// Keeps everybody out while ids are changed.
+    rebase_lock,
+    /// How many events a rebase hands out again.
+    rebase_count,
+    /// Gives every event an id of this server.
+    rebase_events,
+    /// Keeps numbers from being given again.
+    rebase_sequence,
+    /// Begins the chain of ticks anew.
+    rebase_ticks,
+    /// Puts every lane at the chain's beginning.
+    rebase_lanes,
+    /// Records where the database is now.
+    rebase_done,
     /// Looks for something new and notes what is visible.
     tick,
     /// The newest tick.
     tick_newest,
     /// Ticks by their numbers.
     tick_get,
+    /// Keeps those who remove events and those who come to need them apart.
+    retention_lock,
     /// Removes ticks that no lane can need.
     ticks_prune,
     /// Appends events, unless their identity exists.
@@ -74,10 +92,12 @@ statements! {
     event_get,
     /// Events with the lengths of their payloads.
     event_look,
-    /// What committed late between two ticks.
-    window_late,
-    /// What is new between two ticks.
-    window_new,
+    /// The first page between two ticks: what committed late, then what is new.
+    window_begin,
+    /// A page of what is new between two ticks.
+    window_page,
+    /// Which events of a page are parked.
+    parked_among,
     /// A lane's place.
     lane_get,
     /// A lane as a claim sees it.
@@ -86,6 +106,16 @@ statements! {
     lane_insert,
     /// Takes a lane with a new epoch, if it is free.
     lane_take,
+    /// Who defines a lane another way.
+    lane_clash,
+    /// Promises a lane to a relay that should have it.
+    lane_want,
+    /// Keeps two relays from counting lanes at once.
+    share_lock,
+    /// A relay asks for a lane.
+    relay_seen,
+    /// Forgets relays that ended long ago.
+    relays_forget,
     /// Moves a lane's place and renews or ends its lease.
     lane_settle,
     /// Changes a lane's totals.

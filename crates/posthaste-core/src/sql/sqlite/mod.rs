@@ -79,6 +79,8 @@ statements! {
     lane_insert,
     /// Takes a lane with a new epoch.
     lane_take,
+    /// Promises a lane to a relay with fewer lanes.
+    lane_want,
     /// A lane's row, if this lease still holds it.
     lane_standing,
     /// Moves a lane's place, changes its totals and renews or ends its lease.

@@ -2,6 +2,7 @@
 
 pub(super) mod list;
 mod pause;
+mod rebase;
 mod remove;
 mod seek;
 
@@ -23,6 +24,8 @@ pub(super) enum Verb {
     Resume(pause::Args),
     /// Continue a lane from another place in the log: skips or repeats what lies between
     Seek(seek::Args),
+    /// Make a database that was restored, copied or upgraded this server's own: what not every lane has passed comes again
+    Rebase(rebase::Args),
     /// Forget a lane and what it has parked
     Remove(remove::Args),
 }
@@ -33,6 +36,7 @@ pub(super) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
         Verb::Pause(args) => pause::run(&args, true, context).await,
         Verb::Resume(args) => pause::run(&args, false, context).await,
         Verb::Seek(args) => seek::run(&args, context).await,
+        Verb::Rebase(args) => rebase::run(&args, context).await,
         Verb::Remove(args) => remove::run(&args, context).await,
     }
 }

@@ -4,30 +4,37 @@ use super::{LEASE, LineBench, Running, SOON, judge, line};
 use crate::drive::{event, keyed};
 use crate::law::{LawResult, Verdict};
 use crate::target::{Freeze, Say, Scripted};
-use crate::wait::eventually;
+use crate::wait::{eventually, never};
 use crate::{ensure, ensure_eq};
 
 /// Two relays, each with a store of its own and the same lanes; one stops in the middle. Nothing is lost, doubled or out of
 /// order.
 pub async fn two_relays_deliver_everything_once(line_bench: LineBench) -> LawResult {
-    let second = line_bench.bench.again().await?;
+    relays_deliver_everything_once(&line_bench, 2).await
+}
+
+/// The same with five, of which four stop one after the other.
+pub async fn five_relays_deliver_everything_once(line_bench: LineBench) -> LawResult {
+    relays_deliver_everything_once(&line_bench, 5).await
+}
+
+async fn relays_deliver_everything_once(line_bench: &LineBench, count: usize) -> LawResult {
     let targets = [Scripted::new(), Scripted::new(), Scripted::new()];
     let lanes = || -> Result<Vec<_>, Verdict> {
         targets.iter().enumerate().map(|(n, target)| line(&format!("lane-{n}"), target)).collect()
     };
-    let first_relay = Running::start(line_bench.store(), lanes()?);
-    let second_relay = Running::start(&second.store, lanes()?);
+    let mut relays = Vec::new();
+    for _ in 0..count {
+        relays.push(Running::start(&line_bench.bench.again().await?.store, lanes()?));
+    }
     let mut accepted = Vec::new();
-    let mut first_relay = Some(first_relay);
     for batch in 0..10 {
         let events: Vec<_> =
             (0..20).map(|n| keyed(&format!("{batch}-{n}"), &format!("k{}", n % 7))).collect();
         accepted.extend(events.iter().map(|event| (event.id.clone(), event.key.clone())));
         line_bench.bench.publish_all(events).await?;
-        if batch == 5
-            && let Some(relay) = first_relay.take()
-        {
-            relay.stop().await?;
+        if batch >= 5 && relays.len() > 1 {
+            relays.remove(0).stop().await?;
         }
     }
     for (n, target) in targets.iter().enumerate() {
@@ -35,7 +42,51 @@ pub async fn two_relays_deliver_everything_once(line_bench: LineBench) -> LawRes
         line_bench.until_settled(&format!("lane-{n}")).await?;
         judge(&accepted, &target.acknowledged(), 0)?;
     }
-    second_relay.stop().await
+    for relay in relays {
+        relay.stop().await?;
+    }
+    Ok(())
+}
+
+/// One relay drives four lanes when a second one comes: each has two soon, and no event comes twice on the way. One ends
+/// without a word, and the other has all of them within a lease; it stops cleanly, and all are free.
+pub async fn two_relays_end_up_with_half_of_the_lanes_each(line_bench: LineBench) -> LawResult {
+    let names = ["lane-0", "lane-1", "lane-2", "lane-3"];
+    let targets = [Scripted::new(), Scripted::new(), Scripted::new(), Scripted::new()];
+    let lanes = || -> Result<Vec<_>, Verdict> {
+        names.iter().zip(&targets).map(|(name, target)| line(name, target)).collect()
+    };
+    let shares = async || {
+        let mut shares = std::collections::BTreeMap::<String, usize>::new();
+        for stats in line_bench.bench.store.lanes().await.unwrap_or_default() {
+            *shares.entry(stats.owner.unwrap_or_default()).or_default() += 1;
+        }
+        shares.remove("");
+        shares.into_values().collect::<Vec<_>>()
+    };
+    let first = Running::start(line_bench.store(), lanes()?);
+    eventually(SOON, "one relay drives all lanes", async || shares().await == [4]).await?;
+    line_bench.bench.publish_all((0..20).map(|n| keyed(&format!("a{n}"), "k")).collect()).await?;
+    let again = line_bench.bench.again().await?;
+    let second = Running::start(&again.store, lanes()?);
+    eventually(SOON, "each relay drives two lanes", async || shares().await == [2, 2]).await?;
+    line_bench.bench.publish_all((0..20).map(|n| keyed(&format!("b{n}"), "k")).collect()).await?;
+    let accepted: Vec<_> = ["a", "b"]
+        .iter()
+        .flat_map(|part| (0..20).map(move |n| (format!("{part}{n}"), Some("k".to_owned()))))
+        .collect();
+    for (name, target) in names.iter().zip(&targets) {
+        line_bench.until_acknowledged(target, accepted.len()).await?;
+        line_bench.until_settled(name).await?;
+        judge(&accepted, &target.acknowledged(), 0)?;
+    }
+    never(LEASE, "lanes change hands without need", async || shares().await != [2, 2]).await?;
+    drop(second);
+    // A lease, and the pause between two questions for a lane.
+    eventually(LEASE * 2, "the other relay has taken over", async || shares().await == [4]).await?;
+    first.stop().await?;
+    ensure!(shares().await.is_empty(), "a lane is still held after a clean stop");
+    Ok(())
 }
 
 /// A relay stands still past its lease, in the middle of a delivery, and somebody else takes the lane. When it wakes up, what

@@ -238,3 +238,50 @@ pub async fn released_events_are_handed_out_again_as_if_never_claimed(bench: Sto
     ensure_eq!(attempts(&after), attempts(&before), "their attempts");
     Ok(())
 }
+
+/// One relay holds three lanes, another asks for them: it is promised one, hears of it at once, and gets no more than that.
+pub async fn a_relay_with_two_lanes_more_hands_one_over(bench: StoreBench) -> LawResult {
+    let (rich, poor) = (Owner::new("rich"), Owner::new("poor"));
+    let lanes = ["one", "two", "three"].map(lane);
+    let mut held = Vec::new();
+    for spec in &lanes {
+        held.push(bench.drive_as(spec, &rich).await?);
+    }
+    let other = bench.again().await?;
+    let asks = async |spec, owner: &Owner| other.store.acquire(spec, owner).await;
+    ensure!(asks(&lanes[0], &poor.passing()).await?.is_none(), "a held lane was taken");
+    ensure_eq!(held[0].settle_then(Vec::new(), Then::Hold).await?, Standing::Held, "asked for in passing");
+    for spec in &lanes {
+        ensure!(asks(spec, &poor).await?.is_none(), "a held lane was taken");
+    }
+    let mut standings = Vec::new();
+    for driver in &held {
+        standings.push(driver.settle_then(Vec::new(), Then::Hold).await?);
+    }
+    ensure_eq!(standings, [Standing::Wanted, Standing::Held, Standing::Held], "after all were asked for");
+    held.remove(0).give_up().await?;
+    ensure!(asks(&lanes[0], &rich).await?.is_none(), "what was promised was taken back");
+    ensure!(asks(&lanes[0], &Owner::new("third")).await?.is_none(), "what was promised went to a third");
+    let got = asks(&lanes[0], &poor).await?;
+    ensure!(got.is_some(), "what was promised cannot be had");
+    for spec in &lanes[1..] {
+        ensure!(asks(spec, &poor).await?.is_none(), "a held lane was taken");
+    }
+    held[0].renew().await?;
+    held[1].renew().await
+}
+
+/// What was promised to a relay that never comes for it is free again after the length of a lease.
+pub async fn a_promise_ends_with_the_length_of_a_lease(bench: StoreBench) -> LawResult {
+    let (rich, poor) = (Owner::new("rich"), Owner::new("poor"));
+    let lanes = ["one", "two"].map(lane);
+    let first = bench.drive_as(&lanes[0], &rich).await?;
+    let _second = bench.drive_as(&lanes[1], &rich).await?;
+    ensure!(bench.store.acquire(&lanes[0], &poor).await?.is_none(), "a held lane was taken");
+    ensure_eq!(first.settle_then(Vec::new(), Then::Hold).await?, Standing::Wanted, "after it was asked for");
+    first.give_up().await?;
+    ensure!(bench.store.acquire(&lanes[0], &rich).await?.is_none(), "what was promised was taken back");
+    bench.pass(lanes[0].lease);
+    ensure!(bench.store.acquire(&lanes[0], &rich).await?.is_some(), "the promise does not end");
+    Ok(())
+}

@@ -7,6 +7,7 @@ use posthaste_core::sql::PostgresSql;
 use posthaste_core::store::Owner;
 use posthaste_core::time::micros;
 use posthaste_core::{Error, Result};
+use serde_json::json;
 use tokio_postgres::{Client, Transaction};
 
 use super::cursor::{Reading, SHARD, StoredPlace};
@@ -23,34 +24,40 @@ pub(super) struct Taken {
     place: StoredPlace,
 }
 
-/// Where a lane that does not exist begins; `None`: it exists.
-pub(super) async fn start(
-    client: &Client,
-    sql: &PostgresSql,
-    spec: &LaneSpec,
-) -> Result<Option<StoredPlace>> {
+/// What is known of a lane before it is taken.
+pub(super) enum Known {
+    /// It exists, and is defined so.
+    Defined(String),
+    /// It does not exist, and begins here.
+    New(StoredPlace),
+}
+
+/// Looks whether the lane exists, and where it begins if not.
+pub(super) async fn look(client: &Client, sql: &PostgresSql, spec: &LaneSpec) -> Result<Known> {
     let name = spec.name.as_str();
     let row = client.query_typed_opt(&sql.lane_get, &args![name, SHARD]).await.map_err(explain)?;
-    if row.is_some() {
-        return Ok(None);
+    if let Some(row) = row {
+        return row.try_get(0).map(Known::Defined).map_err(explain);
     }
-    Ok(Some(match spec.start {
+    Ok(Known::New(match spec.start {
         Start::Now => StoredPlace::at(Tick::now(client, sql).await?.id),
         Start::At(time) => log::place_before(client, sql, time).await?,
         _ => StoredPlace::at(0),
     }))
 }
 
-/// Takes the lane if it is free; makes its row, if it has none, at this place.
+/// Takes the lane if it is free; makes its row, if it has none.
 pub(super) async fn take(
     tx: &Transaction<'_>,
     sql: &PostgresSql,
     spec: &LaneSpec,
     owner: &Owner,
-    start: Option<StoredPlace>,
+    known: &Known,
 ) -> Db<Option<Taken>> {
     let (name, column) = (spec.name.as_str(), spec::column(spec));
-    if let Some(place) = start {
+    is_seen(tx, sql, owner, micros(spec.lease)).await?;
+    if let Known::New(place) = known {
+        hold_events(tx, sql).await?;
         tx.execute_typed(
             &sql.lane_insert,
             &args![name, SHARD, place.tick_a, place.tick_b, place.position, column],
@@ -68,10 +75,62 @@ pub(super) async fn take(
     };
     let place = StoredPlace { tick_a: row.try_get(1)?, tick_b: row.try_get(2)?, position: row.try_get(3)? };
     let stumbles = u32::try_from(row.try_get::<_, i32>(4)?).unwrap_or(1);
+    if let Known::Defined(old) = known
+        && *old != column
+    {
+        tracing::warn!(lane = name, old, new = column, "this relay defines the lane anew, from its place on");
+        let (via, none) = ("relay", 0_i64);
+        let change = json!({ "lane": name, "old": old, "new": column }).to_string();
+        tx.execute_typed(&sql.audit_insert, &args![owner.name, via, "redefine", change, none, none]).await?;
+    }
     if row.try_get::<_, i64>(5)? > 0 {
         promote(tx, sql, spec).await?;
     }
     Ok(Some(Taken { epoch: row.try_get(0)?, stumbles, place }))
+}
+
+/// Keeps retention away until the transaction ends: what is found from here on stays.
+pub(super) async fn hold_events(tx: &Transaction<'_>, sql: &PostgresSql) -> Db<()> {
+    tx.query_typed(&sql.retention_lock, &args![false]).await.map(drop)
+}
+
+/// Notes that this relay lives.
+async fn is_seen(tx: &Transaction<'_>, sql: &PostgresSql, owner: &Owner, lease: i64) -> Db<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    let row = tx.query_typed_opt(&sql.relay_seen, &args![owner.run, owner.name, version, lease]).await?;
+    let is_new = row.map(|row| row.try_get::<_, bool>(0)).transpose()? == Some(true);
+    if is_new {
+        tx.execute_typed(&sql.relays_forget, &[]).await?;
+    }
+    Ok(())
+}
+
+/// The lane is somebody else's: asks for it if this relay should have it.
+///
+/// # Errors
+/// `Conflict` if a relay that started later defines the lane another way: the two would take turns, and each would skip
+/// what it does not want.
+pub(super) async fn want(
+    tx: &Transaction<'_>,
+    sql: &PostgresSql,
+    spec: &LaneSpec,
+    owner: &Owner,
+) -> Result<()> {
+    let (name, column, lease) = (spec.name.as_str(), spec::column(spec), micros(spec.lease));
+    let clash = tx.query_typed_opt(&sql.lane_clash, &args![name, SHARD, owner.run, column, lease]).await;
+    let clash = clash.and_then(|row| row.map(|row| row.try_get::<_, String>(0)).transpose());
+    if let Some(other) = clash.map_err(explain)? {
+        return Err(Error::conflict(format!(
+            "the relay {other}, which started later, defines lane {name} with other topics, order or on_dead; give both \
+             the same configuration, or stop this one"
+        )));
+    }
+    if owner.stays {
+        tx.query_typed(&sql.share_lock, &[]).await.map_err(explain)?;
+        let wanted = tx.execute_typed(&sql.lane_want, &args![name, SHARD, owner.run, lease, column]).await;
+        wanted.map_err(explain)?;
+    }
+    Ok(())
 }
 
 /// Nobody waits behind nobody: whatever happened to the rows or to the lane's order, from here on it is right again.

@@ -26,6 +26,7 @@ mod log;
 mod migrate;
 mod parking;
 mod pool;
+mod probe;
 mod publish;
 mod rows;
 mod settle;
@@ -54,7 +55,7 @@ use posthaste_core::{BoxFuture, Result, crash};
 use self::claim::Claim;
 use self::cursor::{Cursor, Window};
 use self::error::explain;
-use self::pool::{Connection, Connections, begin, begin_looking, begin_migrating, commit};
+use self::pool::{Connection, Connections, begin, begin_looking, begin_migrating, begin_on_lane, commit};
 use self::settle::Settle;
 use self::waiting::Waiting;
 use super::StoreOptions;
@@ -111,10 +112,16 @@ impl PostgresStore {
         let mut client = self.connections.get().await?;
         migrate::understand(&client, &self.sql).await?;
         check::check(&client, &self.sql, self.prefix.as_str()).await?;
-        let start = acquire::start(&client, &self.sql, lane).await?;
-        let tx = begin(&mut client).await?;
-        let taken = acquire::take(&tx, &self.sql, lane, owner, start).await.map_err(explain)?;
+        let known = acquire::look(&client, &self.sql, lane).await?;
+        let tx = begin_on_lane(&mut client, lane.lease).await?;
+        let taken = acquire::take(&tx, &self.sql, lane, owner, &known).await.map_err(explain)?;
+        let wanted = match &taken {
+            Some(_) => Ok(()),
+            None => acquire::want(&tx, &self.sql, lane, owner).await,
+        };
+        // Also after a clash: that this relay lives is noted with it.
         commit(tx).await?;
+        wanted?;
         let Some(taken) = taken else { return Ok(None) };
         let reading = acquire::reading(&client, &self.sql, lane, &taken).await?;
         // Listens before the first claim, so that no publish between a claim and a wait goes unheard.
@@ -133,9 +140,11 @@ impl PostgresStore {
         let mut client = self.client().await?;
         let next = self.next_window(&client, &cursor).await?;
         let mut claim = Claim::begin(&self.sql, &cursor, room, next);
-        let tx = begin_looking(&mut client).await?;
-        claim.read(&tx).await?;
-        commit(tx).await?;
+        if !claim.may_be_one_statement() || !claim.read_alone(plain(&client)).await? {
+            let tx = begin_looking(&mut client).await?;
+            claim.read(&tx).await?;
+            commit(tx).await?;
+        }
         let answer = claim.end();
         drop(one_at_a_time);
         crash::point("claim: read");
@@ -159,7 +168,7 @@ impl PostgresStore {
         if is_open {
             return Ok(None);
         }
-        let next = newest.next(client, &self.sql).await?;
+        let next = newest.next(client, &self.sql, &cursor.probe).await?;
         Ok(next.map(|tick| Arc::new(Window { a: newest, b: Arc::new(tick) })))
     }
 
@@ -176,7 +185,7 @@ impl PostgresStore {
             crash::point("settle: before commit");
             settle.record_alone(&client).await.map_err(explain)?
         } else {
-            let tx = begin(&mut client).await?;
+            let tx = begin_on_lane(&mut client, lease.length()).await?;
             let standing = settle.record(&tx).await.map_err(explain)?;
             crash::point("settle: before commit");
             commit(tx).await?;
@@ -210,6 +219,11 @@ impl PostgresStore {
         }
         Ok(published)
     }
+}
+
+/// The driver's own client.
+fn plain(client: &Object) -> &tokio_postgres::Client {
+    client
 }
 
 impl Store for PostgresStore {

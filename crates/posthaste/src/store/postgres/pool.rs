@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Transaction};
+use deadpool_postgres::{
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Transaction,
+};
 use futures_util::FutureExt as _;
 use posthaste_core::{Error, Result};
 use tokio::time::timeout;
@@ -25,6 +27,12 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// After so long without an answer to what was sent, a connection counts as cut.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 
+/// A connection that was taken longer ago than this is asked for a sign of life before it is used again: whoever took it may
+/// have given up waiting for an answer, and the server may be gone without a word. Busy ones are not asked.
+const ASK_AFTER: Duration = Duration::from_millis(250);
+/// One that does not answer within this is closed, and the next one is taken.
+const ASK_WITHIN: Duration = Duration::from_secs(1);
+
 /// By how much the server's own limits come before ours: it says better what happened.
 const SERVER_FIRST: Duration = Duration::from_secs(1);
 /// How long to wait for the answer to a request to end a statement.
@@ -43,6 +51,7 @@ struct Manners {
     limits: String,
     limits_looking: String,
     limits_migrating: String,
+    idle_timeout: Duration,
     /// How long to wait for any answer of the server.
     answer_within: Duration,
     /// Set while what waited too long is dropped: its connections are closed instead of being used again.
@@ -51,14 +60,17 @@ struct Manners {
     to_cancel: Mutex<Vec<CancelToken>>,
 }
 
+/// A limit as the server takes it; zero would mean no limit at all.
+fn millis(span: Duration) -> u128 {
+    span.as_millis().clamp(1, i32::MAX as u128)
+}
+
 impl Manners {
     fn cancels(&self) -> MutexGuard<'_, Vec<CancelToken>> {
         self.to_cancel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn new(options: &StoreOptions, encryption: Option<MakeRustlsConnect>) -> Self {
-        // Zero would mean no limit at all.
-        let millis = |span: Duration| span.as_millis().clamp(1, i32::MAX as u128);
         let (statement, lock) = (millis(options.statement_timeout), millis(options.lock_timeout));
         let idle = format!("SET LOCAL idle_in_transaction_session_timeout = {}", millis(options.idle_timeout));
         Self {
@@ -67,6 +79,7 @@ impl Manners {
             limits_looking: format!("SET LOCAL statement_timeout = {statement}; {idle}"),
             // To make an index may take hours; to wait for a lock holds up every producer that comes later.
             limits_migrating: format!("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = {lock}; {idle}"),
+            idle_timeout: options.idle_timeout,
             answer_within: options.statement_timeout + SERVER_FIRST,
             is_dropping_stuck: AtomicBool::new(false),
             to_cancel: Mutex::default(),
@@ -154,8 +167,23 @@ fn pool(mut config: Config, encryption: Option<MakeRustlsConnect>) -> Result<Poo
         .wait_timeout(Some(CONNECT_WITHIN))
         .create_timeout(Some(CONNECT_WITHIN))
         .recycle_timeout(Some(CONNECT_WITHIN))
+        .pre_recycle(ask_if_rested())
         .build()
         .map_err(|error| Error::config("no connections can be made").because(error))
+}
+
+fn ask_if_rested() -> Hook {
+    Hook::async_fn(|client, metrics| {
+        Box::pin(async move {
+            if metrics.last_used() < ASK_AFTER {
+                return Ok(());
+            }
+            match timeout(ASK_WITHIN, client.batch_execute("")).await {
+                Ok(answer) => answer.map_err(HookError::Backend),
+                Err(_) => Err(HookError::message("no sign of life")),
+            }
+        })
+    })
 }
 
 /// A connection in use.
@@ -199,6 +227,15 @@ impl Drop for Connection {
 pub(super) async fn begin(client: &mut Connection) -> Result<Transaction<'_>> {
     let manners = Arc::clone(&client.manners);
     start(client, IsolationLevel::ReadCommitted, false, &manners.limits).await
+}
+
+/// Begins a transaction that locks the row of a lane with this lease. A relay that stands still in its middle, or whose way
+/// to the server is gone, would keep the lane from everybody else; so the server ends it after a lease without a word.
+pub(super) async fn begin_on_lane(client: &mut Connection, lease: Duration) -> Result<Transaction<'_>> {
+    let manners = Arc::clone(&client.manners);
+    let idle = millis(lease.min(manners.idle_timeout));
+    let limits = format!("{}; SET LOCAL idle_in_transaction_session_timeout = {idle}", manners.limits);
+    start(client, IsolationLevel::ReadCommitted, false, &limits).await
 }
 
 /// Begins a transaction that has one snapshot and changes nothing.

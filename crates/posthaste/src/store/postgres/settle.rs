@@ -286,6 +286,7 @@ impl<'a> Settle<'a> {
         unsure.0 = None;
         let mut reading = self.cursor.lock();
         reading.is_stored(self.reached);
+        reading.has_parked |= !self.is_one_statement();
         if !self.done.is_empty() {
             Arc::make_mut(&mut reading.out).retain(|seq| !self.done.contains(seq));
         }
@@ -300,7 +301,12 @@ impl<'a> Settle<'a> {
 }
 
 fn standing(row: &Row) -> Db<Standing> {
-    Ok(if row.try_get::<_, &str>(0)? == "paused" { Standing::Paused } else { Standing::Held })
+    let is_wanted = row.try_get::<_, Option<bool>>(2)? == Some(true);
+    Ok(match row.try_get(0)? {
+        "paused" => Standing::Paused,
+        _ if is_wanted => Standing::Wanted,
+        _ => Standing::Held,
+    })
 }
 
 fn total_of<'t>(totals: &'t mut Totals, state: &str) -> &'t mut i64 {

@@ -27,6 +27,8 @@ struct LaneRow {
     stumbles: u32,
     state: LaneState,
     waiting: i64,
+    wanted_by: Option<String>,
+    wanted_until: i64,
 }
 
 /// Takes the lane if it is free; makes its row if there is none.
@@ -42,6 +44,11 @@ pub(super) fn acquire(
         None => make(connection, sql, spec, now)?,
     };
     if !is_free(&row, spec, owner, now) {
+        if owner.stays {
+            let until = now.after(spec.lease).as_micros();
+            let values = (spec.name.as_str(), SHARD, &owner.run, now.as_micros(), until);
+            connection.prepare_cached(&sql.lane_want)?.execute(values)?;
+        }
         return Ok(None);
     }
     let stumbles = if is_stumble(connection, sql, spec, &row, now)? { row.stumbles + 1 } else { 1 };
@@ -72,6 +79,8 @@ fn lane_row(connection: &Connection, sql: &SqliteSql, spec: &LaneSpec) -> rusqli
             stumbles: row.get(4)?,
             state: lane_state(&row.get::<_, String>(5)?),
             waiting: row.get(6)?,
+            wanted_by: row.get(8)?,
+            wanted_until: row.get(9)?,
         })
     };
     statement.query_row((spec.name.as_str(), SHARD), read).optional()
@@ -92,18 +101,30 @@ fn make(
     let values = (spec.name.as_str(), SHARD, epoch, position, spec::column(spec), now.as_micros());
     connection.prepare_cached(&sql.lane_insert)?.execute(values)?;
     let state = LaneState::Active;
-    Ok(LaneRow { owner_run: None, lease_until: 0, epoch, position, stumbles: 0, state, waiting: 0 })
+    Ok(LaneRow {
+        owner_run: None,
+        lease_until: 0,
+        epoch,
+        position,
+        stumbles: 0,
+        state,
+        waiting: 0,
+        wanted_by: None,
+        wanted_until: 0,
+    })
 }
 
 fn is_free(row: &LaneRow, spec: &LaneSpec, owner: &Owner, now: Timestamp) -> bool {
     if matches!(row.state, LaneState::Paused | LaneState::Retired | LaneState::Error) {
         return false;
     }
-    let Some(run) = &row.owner_run else { return true };
+    let promised =
+        row.wanted_until > now.as_micros() && row.wanted_by.as_ref().is_some_and(|run| *run != owner.run);
+    let Some(run) = &row.owner_run else { return !promised };
     let ended = row.lease_until <= now.as_micros();
     // No lease was ever that long: the clock went back, and nobody would take over for as long as it did.
     let absurd = row.lease_until > now.after(spec.lease * 2).as_micros();
-    ended || absurd || *run == owner.run
+    ((ended || absurd) && !promised) || *run == owner.run
 }
 
 /// Whether the last owner may have been ended by what it delivered: it did not end cleanly, its target took events, and

@@ -64,8 +64,8 @@ pub(super) fn settle(
     now: Timestamp,
 ) -> rusqlite::Result<Done> {
     let mut reading = cursor.lock();
-    let held = lane_if_held(connection, sql, cursor)?.filter(|_| !reading.is_broken);
-    let Some((state, reason)) = held else {
+    let held = lane_if_held(connection, sql, cursor, now)?.filter(|_| !reading.is_broken);
+    let Some((state, reason, is_wanted)) = held else {
         return Ok(Done { standing: Standing::Lost, no_longer_out: HashSet::new(), keys_parked: Vec::new() });
     };
     let mut settle = Settle {
@@ -87,7 +87,11 @@ pub(super) fn settle(
     settle.move_place();
     let (state, reason, ends) = after(request.then, state, reason);
     settle.write_lane(state, reason, ends, request.lease)?;
-    let standing = if state == LaneState::Paused { Standing::Paused } else { Standing::Held };
+    let standing = match state {
+        LaneState::Paused => Standing::Paused,
+        _ if is_wanted && !ends => Standing::Wanted,
+        _ => Standing::Held,
+    };
     Ok(Done { standing, no_longer_out: settle.done, keys_parked: settle.keys_parked })
 }
 
@@ -95,10 +99,15 @@ fn lane_if_held(
     connection: &Connection,
     sql: &SqliteSql,
     cursor: &Cursor,
-) -> rusqlite::Result<Option<(LaneState, Option<String>)>> {
+    now: Timestamp,
+) -> rusqlite::Result<Option<(LaneState, Option<String>, bool)>> {
     let mut statement = connection.prepare_cached(&sql.lane_standing)?;
-    let read = |row: &Row<'_>| Ok((lane_state(&row.get::<_, String>(0)?), row.get(1)?));
-    statement.query_row((cursor.lane(), SHARD, cursor.epoch, &cursor.run), read).optional()
+    let read = |row: &Row<'_>| {
+        let is_wanted = row.get::<_, Option<bool>>(2)? == Some(true);
+        Ok((lane_state(&row.get::<_, String>(0)?), row.get(1)?, is_wanted))
+    };
+    let values = (cursor.lane(), SHARD, cursor.epoch, &cursor.run, now.as_micros());
+    statement.query_row(values, read).optional()
 }
 
 /// The lane's state, its reason, and whether the lease ends.

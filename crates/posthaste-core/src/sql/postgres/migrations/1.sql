@@ -6,7 +6,8 @@
 CREATE SEQUENCE {prefix}events_seq AS bigint INCREMENT BY 1 CACHE 1 NO CYCLE;
 
 CREATE TABLE {prefix}events (
-    seq            bigint      NOT NULL PRIMARY KEY
+    -- Reading begins after 0: what has no number above it would never be met.
+    seq            bigint      NOT NULL PRIMARY KEY CHECK (seq > 0)
                    DEFAULT CASE WHEN pg_current_xact_id() > '0' THEN nextval('{prefix}events_seq') END,
     xid            xid8        NOT NULL DEFAULT pg_current_xact_id(),
     event_id       text        COLLATE "C" NOT NULL CHECK (octet_length(event_id) BETWEEN 1 AND 255),
@@ -66,6 +67,9 @@ CREATE TABLE {prefix}lanes (
     owner_run   text        COLLATE "C",
     epoch       bigint      NOT NULL DEFAULT 0,
     lease_until timestamptz NOT NULL DEFAULT 'epoch',
+    -- The run of a relay that should have the lane, and until when it is promised to it.
+    wanted_by    text        COLLATE "C",
+    wanted_until timestamptz NOT NULL DEFAULT 'epoch',
     tick_a      bigint      NOT NULL,
     tick_b      bigint,
     position    bigint      NOT NULL DEFAULT 0,
@@ -79,9 +83,20 @@ CREATE TABLE {prefix}lanes (
     discarded   bigint      NOT NULL DEFAULT 0,
     replayed    bigint      NOT NULL DEFAULT 0,
     spec        text        NOT NULL DEFAULT '{}',
+    -- The run of the relay that last took the lane, and thus stands for its definition.
+    spec_run    text        COLLATE "C",
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (lane, shard)
+) WITH (fillfactor = 50);
+
+-- The relays that ask for lanes: of two that define one lane differently, the one that started later has it.
+CREATE TABLE {prefix}relays (
+    run        text        COLLATE "C" NOT NULL PRIMARY KEY,
+    name       text        NOT NULL,
+    version    text        NOT NULL,
+    started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    seen_at    timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (fillfactor = 50);
 
 -- available_at is set exactly while the row can be handed out at a time: a row behind its key's head waits for that head
@@ -131,11 +146,16 @@ CREATE TABLE {prefix}audit (
 );
 
 -- epoch_floor: the highest epoch of any removed lane; a lane that is made anew begins above it, so that an old lease
--- never looks valid again.
+-- never looks valid again. system_id, database_oid: where these tables were filled; the ids of transactions in them mean
+-- nothing anywhere else.
 CREATE TABLE {prefix}meta (
     id              integer NOT NULL PRIMARY KEY CHECK (id = 1),
     schema          bigint  NOT NULL,
     compatible_from bigint  NOT NULL,
-    epoch_floor     bigint  NOT NULL DEFAULT 0
+    epoch_floor     bigint  NOT NULL DEFAULT 0,
+    system_id       text    COLLATE "C" NOT NULL,
+    database_oid    bigint  NOT NULL
 );
-INSERT INTO {prefix}meta (id, schema, compatible_from) VALUES (1, 1, 1);
+INSERT INTO {prefix}meta (id, schema, compatible_from, system_id, database_oid)
+SELECT 1, 1, 1, c.system_identifier::text, d.oid::bigint
+FROM pg_control_system() c, pg_database d WHERE d.datname = current_database();

@@ -35,6 +35,9 @@ CREATE TABLE {prefix}lanes (
     owner_run   TEXT,
     epoch       INTEGER NOT NULL DEFAULT 0,
     lease_until INTEGER NOT NULL DEFAULT 0,
+    -- The run of a relay that should have the lane, and until when it is promised to it.
+    wanted_by    TEXT,
+    wanted_until INTEGER NOT NULL DEFAULT 0,
     position    INTEGER NOT NULL,
     stumbles    INTEGER NOT NULL DEFAULT 0,
     state       TEXT    NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'paused', 'unavailable', 'retired', 'error')),

@@ -11,15 +11,21 @@ use super::lanes::{self, KnownLane, Passed};
 use super::prune::{self, Before};
 use super::scan::Stretch;
 use crate::store::audit::Note;
+use crate::store::postgres::acquire::hold_events;
 use crate::store::postgres::cursor::{SHARD, StoredPlace};
 use crate::store::postgres::error::{Db, explain};
 use crate::store::postgres::tick::Tick;
 use crate::store::postgres::value::args;
-use crate::store::postgres::{PostgresStore, begin, commit, log, rows};
+use crate::store::postgres::{PostgresStore, begin, check, commit, log, rows};
 
 impl PostgresStore {
     pub(super) async fn command(&self, filter: &Filter, command: Command, by: &Actor) -> Result<Applied> {
         let note = Note::new(filter, &command, by);
+        if reads_ids(&command)
+            && let Some(moved) = check::moved(&*self.client().await?, &self.sql, self.prefix.as_str()).await?
+        {
+            return Err(moved);
+        }
         match command {
             Command::Redrive { dry_run } => self.change(filter, Change::Redrive, dry_run, note).await,
             Command::Replay { dry_run } => self.change(filter, Change::Replay, dry_run, note).await,
@@ -40,6 +46,7 @@ impl PostgresStore {
                 };
                 self.prune(before, dry_run, note).await
             }
+            Command::Rebase { upgraded, dry_run } => self.rebase(filter, upgraded, dry_run, note).await,
             other => Err(Error::rejected(format!("this store does not know the command {:?}", other.name()))),
         }
     }
@@ -94,6 +101,9 @@ impl PostgresStore {
         }
         let lane = filter.lane.as_ref().map_or("", |lane| lane.as_str());
         let tx = begin(&mut client).await?;
+        if matches!(change, Change::Replay) {
+            hold_events(&tx, sql).await.map_err(explain)?;
+        }
         let locked = tx.query_typed_opt(&sql.lane_lock, &args![lane, SHARD]).await.map_err(explain)?;
         let now = locked.map(|row| rows::time(&row, 0)).transpose().map_err(explain)?.unwrap_or_default();
         let (meant, next) =
@@ -149,6 +159,7 @@ impl PostgresStore {
             return Ok(Applied::new(matched, 0));
         }
         let tx = begin(&mut client).await?;
+        hold_events(&tx, &self.sql).await.map_err(explain)?;
         tx.execute_typed(
             &self.sql.lane_seek,
             &args![lane.name.as_str(), SHARD, place.tick_a, place.tick_b, place.position],
@@ -215,13 +226,19 @@ impl PostgresStore {
         if let (Some(dead), false) = (before.dead, dry_run) {
             applied = self.prune_over(dead).await?;
         }
-        let client = self.client().await?;
+        let mut client = self.client().await?;
         let (first, last) = prune::stretch(&client, &self.sql, before).await.map_err(explain)?;
         let mut from = (first < last).then_some(first);
         while let Some(after) = from {
             let step = match before.created {
                 _ if dry_run => prune::count_step(&client, &self.sql, after, last, before).await,
-                Some(created) => prune::events_step(&client, &self.sql, after, last, created).await,
+                Some(created) => {
+                    let tx = begin(&mut client).await?;
+                    let step = prune::events_step(&tx, &self.sql, after, last, created).await;
+                    let step = step.map_err(explain)?;
+                    commit(tx).await?;
+                    Ok(step)
+                }
                 None => break,
             };
             let step = step.map_err(explain)?;
@@ -229,7 +246,12 @@ impl PostgresStore {
             from = step.next;
         }
         if !dry_run {
-            client.execute_typed(&self.sql.ticks_prune, &[]).await.map_err(explain)?;
+            while {
+                let tx = begin(&mut client).await?;
+                let has_more = prune::ticks_step(&tx, &self.sql).await.map_err(explain)?;
+                commit(tx).await?;
+                has_more
+            } {}
             insert_note(&client, &self.sql.audit_insert, &note, applied).await.map_err(explain)?;
         }
         Ok(applied)
@@ -255,13 +277,26 @@ impl PostgresStore {
 }
 
 /// Records who did what.
-async fn insert_note(client: &Client, text: &str, note: &Note, applied: Applied) -> Db<()> {
+pub(super) async fn insert_note(client: &Client, text: &str, note: &Note, applied: Applied) -> Db<()> {
     let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let (matched, changed) = (count(applied.matched), count(applied.changed));
     client
         .execute_typed(text, &args![note.actor, note.via, note.command, note.filter, matched, changed])
         .await
         .map(drop)
+}
+
+/// Whether a command goes by what ticks see: in a database that was moved they seem to see what was never delivered.
+fn reads_ids(command: &Command) -> bool {
+    !matches!(
+        command,
+        Command::Pause
+            | Command::Resume
+            | Command::Remove { .. }
+            | Command::Discard { .. }
+            | Command::Erase { .. }
+            | Command::Rebase { .. }
+    )
 }
 
 fn sum(so_far: Applied, step: Step) -> Applied {

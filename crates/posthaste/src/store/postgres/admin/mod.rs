@@ -6,6 +6,7 @@ mod find;
 mod lanes;
 mod prune;
 mod question;
+mod rebase;
 mod scan;
 
 use posthaste_core::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Page};

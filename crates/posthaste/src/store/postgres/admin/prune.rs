@@ -36,6 +36,7 @@ pub(super) async fn over_step(
     lane: &str,
     before: Timestamp,
 ) -> Db<(u64, bool)> {
+    be_alone(tx, sql).await?;
     let Some(row) = tx.query_typed_opt(&sql.lane_lock, &args![lane, SHARD]).await? else {
         return Ok((0, false));
     };
@@ -72,15 +73,28 @@ pub(super) async fn stretch(client: &Client, sql: &PostgresSql, before: Before) 
 
 /// Removes old events of the next stretch that every lane has passed and nothing parks.
 pub(super) async fn events_step(
-    client: &Client,
+    tx: &Transaction<'_>,
     sql: &PostgresSql,
     after: i64,
     last: i64,
     before: Timestamp,
 ) -> Db<Step> {
     let end = after.saturating_add(STEP_ROWS_MAX).min(last);
-    let gone = client.execute_typed(&sql.prune_events, &args![after, end, Stamp(before)]).await?;
+    be_alone(tx, sql).await?;
+    let gone = tx.execute_typed(&sql.prune_events, &args![after, end, Stamp(before)]).await?;
     Ok(Step { matched: gone, changed: gone, next: (end < last).then_some(end) })
+}
+
+/// Removes ticks that nobody needs; answers whether there may be more.
+pub(super) async fn ticks_step(tx: &Transaction<'_>, sql: &PostgresSql) -> Db<bool> {
+    be_alone(tx, sql).await?;
+    let gone = tx.execute_typed(&sql.ticks_prune, &args![STEP_ROWS_MAX]).await?;
+    Ok(gone == STEP_ROWS_MAX.unsigned_abs())
+}
+
+/// Waits for those who are about to need events, and sees from the next statement on what they have done.
+async fn be_alone(tx: &Transaction<'_>, sql: &PostgresSql) -> Db<()> {
+    tx.query_typed(&sql.retention_lock, &args![true]).await.map(drop)
 }
 
 /// Counts what would go of the next stretch.

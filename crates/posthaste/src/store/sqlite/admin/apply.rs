@@ -40,6 +40,9 @@ impl SqliteStore {
                 };
                 self.prune(before, dry_run, note).await
             }
+            Command::Rebase { .. } => Err(Error::rejected(
+                "a place in a file is a number that means the same wherever the file is; there is nothing to rebase",
+            )),
             other => Err(Error::rejected(format!("this store does not know the command {:?}", other.name()))),
         }
     }

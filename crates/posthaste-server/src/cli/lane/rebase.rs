@@ -1,0 +1,30 @@
+//! `posthaste lane rebase`: after a restore, a copy or an upgrade of the database.
+
+use posthaste::admin::{Command, Filter};
+
+use super::super::act::{Action, Consent};
+use super::super::context::Context;
+use crate::exit::Failure;
+
+/// What `lane rebase` takes.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    /// The server was upgraded by pg_upgrade, which keeps every id: nothing comes again
+    #[arg(long)]
+    upgraded: bool,
+    #[command(flatten)]
+    consent: Consent,
+}
+
+pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let store = context.existing_store().await?;
+    let action = Action {
+        context,
+        store: &*store,
+        filter: &Filter::default(),
+        object: "all lanes with ".to_owned(),
+        what: "events, which come or come again",
+        nothing_fails: false,
+    };
+    action.run_for_good(args.consent, |dry_run| Command::Rebase { upgraded: args.upgraded, dry_run }).await
+}
