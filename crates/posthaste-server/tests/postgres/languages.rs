@@ -46,7 +46,11 @@ async fn what_psql_publishes_is_delivered() {
     };
     worked(&output);
     let line = stand.delivered();
-    assert_eq!((&line["type"], &line["data"]["order"]), (&Value::from("order.placed"), &Value::from(42)), "{line}");
+    assert_eq!(
+        (&line["type"], &line["data"]["order"]),
+        (&Value::from("order.placed"), &Value::from(42)),
+        "{line}"
+    );
     stand.end().await;
 }
 
@@ -59,11 +63,17 @@ async fn what_python_publishes_is_delivered() {
         skip::say(trial, "there is no Python with psycopg, and PyPI cannot be reached");
         return stand.end().await;
     };
-    let output =
-        Command::new(python).arg(example("python/publish.py")).args([&stand.url("program_shop"), "42"]).output();
+    let output = Command::new(python)
+        .arg(example("python/publish.py"))
+        .args([&stand.url("program_shop"), "42"])
+        .output();
     let id = worked(&output.unwrap());
     let line = stand.delivered();
-    assert_eq!((line["id"].as_str(), &line["data"]["by"]), (Some(id.as_str()), &Value::from("python")), "{line}");
+    assert_eq!(
+        (line["id"].as_str(), &line["data"]["by"]),
+        (Some(id.as_str()), &Value::from("python")),
+        "{line}"
+    );
     assert_eq!(line["source"], "/shop", "{line}");
     stand.end().await;
 }
@@ -73,13 +83,26 @@ fn python() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
     let python = folder.join("bin/python");
     let has_psycopg = |python: &Path| {
-        Command::new(python).args(["-c", "import psycopg"]).output().is_ok_and(|output| output.status.success())
+        Command::new(python)
+            .args(["-c", "import psycopg"])
+            .output()
+            .is_ok_and(|output| output.status.success())
     };
     if !has_psycopg(&python) {
         let made = Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder).output();
         made.ok().filter(|output| output.status.success())?;
         let mut install = Command::new(&python);
-        install.args(["-m", "pip", "install", "--quiet", "--timeout", "20", "--retries", "1", "--requirement"]);
+        install.args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--timeout",
+            "20",
+            "--retries",
+            "1",
+            "--requirement",
+        ]);
         install.arg(example("python/requirements.txt")).output().ok()?;
     }
     has_psycopg(&python).then_some(python)

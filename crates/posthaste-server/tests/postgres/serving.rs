@@ -14,7 +14,8 @@ async fn the_first_start_leaves_its_key_in_the_current_folder_and_the_line_goes_
     let trial = "serving::the_first_start_leaves_its_key_in_the_current_folder_and_the_line_goes_through";
     let Some(stand) = Stand::new(trial).await else { return };
     let folder = TempDir::new().unwrap();
-    let settings = format!("[store]\nurl = {:?}\n[lanes.main]\nto = \"stdout:\"\n", stand.url("program_server"));
+    let settings =
+        format!("[store]\nurl = {:?}\n[lanes.main]\nto = \"stdout:\"\n", stand.url("program_server"));
     std::fs::write(folder.path().join("posthaste.toml"), settings).unwrap();
     let mut process = Process::start(folder.path()).await;
     let key = process.client.key.clone().expect("posthaste.key is there");
@@ -41,11 +42,16 @@ async fn a_database_that_cannot_be_used_ends_every_verb_with_what_to_do() {
     let Some(stand) = Stand::new(trial).await else { return };
     let folder = Folder::new();
     let (shop, mut server) = (stand.url("program_shop"), stand.url("program_server"));
-    let looks = [&["lane", "list"][..], &["event", "list"], &["relay", "--once", "--to", "null:"], &["serve"]];
+    let looks =
+        [&["lane", "list"][..], &["event", "list"], &["relay", "--once", "--to", "null:"], &["serve"]];
     for verb in looks {
-        folder.run(&[verb, &["--store", &shop]].concat()).assert_failed(3, &["lacks a right", "migrate print --roles"]);
+        folder
+            .run(&[verb, &["--store", &shop]].concat())
+            .assert_failed(3, &["lacks a right", "migrate print --roles"]);
     }
-    folder.run(&["migrate", "up", "--store", &stand.url("program_nobody")]).assert_failed(3, &["refuses the login"]);
+    folder
+        .run(&["migrate", "up", "--store", &stand.url("program_nobody")])
+        .assert_failed(3, &["refuses the login"]);
     folder
         .run(&["migrate", "print", "--roles", "--store", "sqlite://x.db"])
         .assert_failed(2, &["an embedded store has none"]);

@@ -45,7 +45,10 @@ async fn two_relays_show_who_owns_what_and_the_one_that_is_left_owns_everything(
     let (left, mut right) = (stand.relay("left"), stand.relay("right"));
     stand.until(DEADLINE, "every lane has an owner, and both own some", |owners| {
         let of = |name: &str| owners.iter().filter(|owner| owner.starts_with(name)).count();
-        owners.len() == LANES.len() && of("left") + of("right") == LANES.len() && of("left") > 0 && of("right") > 0
+        owners.len() == LANES.len()
+            && of("left") + of("right") == LANES.len()
+            && of("left") > 0
+            && of("right") > 0
     });
     left.signal("KILL");
     let taken = stand.until(Duration::from_secs(15), "the other one owns everything", |owners| {

@@ -86,7 +86,9 @@ async fn connect(url: &str) -> Client {
 
 /// What any language sends.
 pub(crate) fn insert(id: &str) -> String {
-    format!("INSERT INTO posthaste_events (event_id, event_type, payload) VALUES ('{id}', 'order.placed', '{{}}')")
+    format!(
+        "INSERT INTO posthaste_events (event_id, event_type, payload) VALUES ('{id}', 'order.placed', '{{}}')"
+    )
 }
 
 /// The lines that a process prints, as they come.

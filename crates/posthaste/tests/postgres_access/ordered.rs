@@ -25,7 +25,8 @@ async fn change(tx: &Transaction<'_>) -> i64 {
 
 async fn delivered(scope: &Scope) -> Vec<String> {
     let store = scope.store().await;
-    let lease = store.acquire(&LaneSpec::new("main".parse().unwrap()), &Owner::new("test")).await.unwrap().unwrap();
+    let lease =
+        store.acquire(&LaneSpec::new("main".parse().unwrap()), &Owner::new("test")).await.unwrap().unwrap();
     let claimed = store.claim(&lease, Room { events: 10, bytes: 1 << 20 }).await.unwrap();
     claimed.iter().map(|claimed| claimed.parcel.envelope.id.clone()).collect()
 }

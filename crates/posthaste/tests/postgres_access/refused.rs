@@ -80,7 +80,9 @@ async fn tables_that_are_missing_or_not_understood_are_named() {
 
 #[tokio::test]
 async fn users_that_may_not_are_named_with_what_to_do() {
-    let Some(mut server) = Private::start("refused::users_that_may_not_are_named_with_what_to_do") else { return };
+    let Some(mut server) = Private::start("refused::users_that_may_not_are_named_with_what_to_do") else {
+        return;
+    };
     let admin = connect(&server.url()).await;
     admin
         .batch_execute(&format!(
@@ -95,11 +97,17 @@ async fn users_that_may_not_are_named_with_what_to_do() {
     let scope = Scope::on(&server.url()).await.migrated().await;
     let as_user = async |user: &str| open(&scope.url_of(user)).await.unwrap();
 
-    all_say(&as_user("stranger").await, Config, &["lacks a right", "posthaste_meta", "migrate print --roles"]).await;
+    all_say(
+        &as_user("stranger").await,
+        Config,
+        &["lacks a right", "posthaste_meta", "migrate print --roles"],
+    )
+    .await;
     all_say(&as_user("crowded").await, Unavailable, &["no connection left", "max_connections"]).await;
     all_say(&as_user(&format!("nobody:{SECRET}")).await, Config, &["refuses the login", "nobody"]).await;
     all_say(&as_user("locked").await, Config, &["wants a password", "store.url_file"]).await;
-    all_say(&as_user(&format!("locked:{SECRET}-not")).await, Config, &["refuses the login", "password"]).await;
+    all_say(&as_user(&format!("locked:{SECRET}-not")).await, Config, &["refuses the login", "password"])
+        .await;
     says(look(&as_user(&format!("locked:{SECRET}")).await).await, Config, &["lacks a right"]);
     let no_database = open(&scope.url.replace(&scope.name, "no_such")).await.unwrap();
     all_say(&no_database, Config, &["\"no_such\" does not exist", "CREATE DATABASE"]).await;
