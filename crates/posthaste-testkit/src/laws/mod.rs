@@ -26,6 +26,7 @@ pub const STORE_LAWS: &[StoreLaw] = laws![
     publishing::an_uncommitted_publish_is_invisible,
     publishing::a_late_commit_is_not_skipped_and_delays_nobody,
     publishing::a_late_commit_is_not_skipped_by_a_later_lease,
+    publishing::what_committed_late_counts_as_unread,
     publishing::the_same_event_twice_is_stored_once,
     publishing::the_same_id_with_other_contents_is_a_conflict_and_stores_nothing,
     publishing::a_batch_is_all_or_nothing,
