@@ -11,7 +11,6 @@ mod folder;
 mod languages;
 mod late;
 #[path = "../http_process/process.rs"]
-#[expect(dead_code, reason = "shared with the tests of the server's process")]
 mod process;
 mod serving;
 mod sharing;
