@@ -34,11 +34,11 @@ BEGIN
     GRANT USAGE ON SEQUENCE {prefix}events_seq TO posthaste_publish;
 
     -- Relaying and operating: reads the log, removes what is old, overwrites payloads that must be erased; keeps ticks,
-    -- lanes, what is parked, API keys and the record of commands.
+    -- lanes, what is parked, who relays, API keys and the record of commands.
     GRANT SELECT, DELETE, UPDATE (payload) ON {prefix}events TO posthaste_relay;
     GRANT SELECT ON SEQUENCE {prefix}events_seq TO posthaste_relay;
     GRANT SELECT, INSERT, DELETE ON {prefix}ticks TO posthaste_relay;
-    GRANT SELECT, INSERT, UPDATE, DELETE ON {prefix}lanes, {prefix}parked TO posthaste_relay;
+    GRANT SELECT, INSERT, UPDATE, DELETE ON {prefix}lanes, {prefix}parked, {prefix}relays TO posthaste_relay;
     GRANT SELECT, INSERT ON {prefix}keys, {prefix}audit TO posthaste_relay;
     GRANT SELECT, UPDATE (epoch_floor) ON {prefix}meta TO posthaste_relay;
 END $roles$;
