@@ -29,6 +29,7 @@ mod middleware;
 
 mod readiness;
 mod run;
+mod steps;
 mod target;
 mod worker;
 
@@ -47,6 +48,7 @@ pub use inbox::Inbox;
 pub use limit::Limit;
 pub use middleware::{Call, Middleware, Next};
 pub use readiness::Readiness;
+pub use steps::{Stepped, Steps};
 
 use crate::broker::{Broker, FeedSpec, Reason};
 use crate::envelope::Envelope;
@@ -427,6 +429,19 @@ impl<D: Ground, S: Send + Sync + 'static> Consumer<D, S> {
         self.check_against(can)?;
         let holds_keys = self.order == Order::PerKey && !can.release_in_order;
         self.into_run(spec, holds_keys).until(broker.as_ref(), shutdown).await
+    }
+
+    /// Handles one event at a time, when asked; for tests. Nothing runs in between.
+    ///
+    /// # Errors
+    /// As [`check`](Consumer::check), and what the broker says.
+    pub async fn steps(self, broker: &dyn Broker) -> Result<Steps<D, S>> {
+        let spec = self.feed_spec()?;
+        self.check_against(broker.capabilities())?;
+        let feed = broker.feed(&spec).await?;
+        // The broker keeps what is tried again: there is nobody here who would watch the time.
+        let run = self.into_run(spec, false);
+        Ok(Steps::new(run.shop, feed, run.abandon))
     }
 
     /// This consumer as the target of a lane: events go from the store straight into handlers, without a broker.

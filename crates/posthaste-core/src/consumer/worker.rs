@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use super::Letter;
+use super::steps::Stepped;
 use super::cx::Ground;
 use super::desk::Desk;
 use super::engine::{Done, Engine, Then};
@@ -132,18 +133,27 @@ impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
         receipt: Box<dyn Receipt>,
         done: Option<Done>,
         finished: &mut Vec<Arc<Envelope>>,
-    ) {
+    ) -> Stepped {
         let meters = &self.engine.meters;
         let failure = match done {
-            Some(Done::Handled) => return self.acked(envelope, receipt, &meters.handled, finished).await,
-            Some(Done::Duplicate) => return self.acked(envelope, receipt, &meters.duplicate, finished).await,
-            Some(Done::Ignored) => return self.acked(envelope, receipt, &meters.ignored, finished).await,
             Some(Done::Failed(failure)) => failure,
+            Some(Done::Handled) => {
+                self.acked(envelope, receipt, &meters.handled, finished).await;
+                return Stepped::Handled;
+            }
+            Some(Done::Duplicate) => {
+                self.acked(envelope, receipt, &meters.duplicate, finished).await;
+                return Stepped::Duplicate;
+            }
+            Some(Done::Ignored) => {
+                self.acked(envelope, receipt, &meters.ignored, finished).await;
+                return Stepped::Ignored;
+            }
             None => {
                 meters.released.increment(1);
                 self.answered(receipt.release(Duration::ZERO, Count::Nothing), &envelope).await;
                 finished.push(envelope);
-                return;
+                return Stepped::Later(Duration::ZERO);
             }
         };
         match self.engine.judge(&failure, &envelope, attempt) {
@@ -151,19 +161,23 @@ impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
                 meters.dead.increment(1);
                 warn!({ field::CONSUMER } = &*self.engine.name, { field::EVENT_ID } = envelope.id, { field::ATTEMPTS } = attempt, { field::ERROR } = %reason.message, code = %reason.code, "an event is dead");
                 let letter = Letter::new(&self.engine.name, &envelope, attempt, &reason);
+                let stepped = Stepped::Dead(reason.clone());
                 if self.answered(receipt.bury(reason), &envelope).await {
                     tell(self.engine.on_dead.as_ref(), &letter);
                 }
                 finished.push(envelope);
+                stepped
             }
             Then::Again(pause) => {
                 meters.retry.increment(1);
                 tell_of(self.engine.on_failed.as_ref(), || Letter::new(&self.engine.name, &envelope, attempt, &failure.reason()));
                 self.again(envelope, attempt, receipt, pause, Count::Attempt, finished).await;
+                Stepped::Retry(pause)
             }
             Then::Later(pause) => {
                 meters.later.increment(1);
                 self.again(envelope, attempt, receipt, pause, Count::Nothing, finished).await;
+                Stepped::Later(pause)
             }
         }
     }

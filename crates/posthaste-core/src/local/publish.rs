@@ -134,6 +134,12 @@ impl LocalBroker {
     }
 
     async fn answer(&self, index: usize, parcel: Parcel) -> Answer {
+        let bytes = parcel.envelope.payload.len();
+        if bytes > self.inner.options.payload_bytes_max {
+            let most = self.inner.options.payload_bytes_max;
+            let message = format!("the payload has {bytes} bytes, the limit of this broker is {most}");
+            return Answer::failed(index, DeliverError::new(DeliverKind::TooLarge, "too large", message));
+        }
         match self.hand_in(&parcel.envelope, parcel.replay).await {
             Ok(()) => Answer::delivered(index),
             Err(error) => Answer::failed(index, self.refusal(&error)),

@@ -1,12 +1,20 @@
 -- Every lane with its totals and its place, a few steps in an index each, however long the log is. How far the log goes
--- beyond it is counted in numbers: an upper bound of what is new, beside what commits late.
-SELECT l.lane, l.state, l.reason, CASE WHEN l.lease_until > clock_timestamp() THEN l.owner_name END, l.epoch,
-       CASE WHEN l.tick_b IS NULL THEN a.last_seq ELSE greatest(l.position, a.low) END AS at,
+-- beyond it is counted in numbers, an upper bound of what is new; what committed late has low numbers, and is looked for by
+-- the transactions that were open at the lane's tick or came right after it, at most a thousand of each.
+SELECT l.lane, l.state, l.reason, CASE WHEN l.lease_until > clock_timestamp() THEN l.owner_name END, l.epoch, p.at,
        l.accepted, l.delivered, l.waiting, l.dead, l.discarded, l.replayed, l.spec,
        l.position, a.snap::text, b.snap::text,
        coalesce(pg_sequence_last_value('{prefix}events_seq'), 0) AS last_seq,
-       (SELECT e.created_at FROM {prefix}events e
-        WHERE e.seq > CASE WHEN l.tick_b IS NULL THEN a.last_seq ELSE greatest(l.position, a.low) END
-        ORDER BY e.seq LIMIT 1)
-FROM {prefix}lanes l JOIN {prefix}ticks a ON a.id = l.tick_a LEFT JOIN {prefix}ticks b ON b.id = l.tick_b
+       least((SELECT e.created_at FROM {prefix}events e WHERE e.seq > p.at ORDER BY e.seq LIMIT 1), late.oldest),
+       late.events
+FROM {prefix}lanes l JOIN {prefix}ticks a ON a.id = l.tick_a LEFT JOIN {prefix}ticks b ON b.id = l.tick_b,
+LATERAL (SELECT CASE WHEN l.tick_b IS NULL THEN a.last_seq ELSE greatest(l.position, a.low) END AS at) p,
+LATERAL (
+    SELECT count(*) AS events, min(e.created_at) AS oldest
+    FROM (
+        SELECT o.* FROM pg_snapshot_xip(a.snap) x, LATERAL (
+            SELECT seq, xid, created_at FROM {prefix}events WHERE xid = x AND seq <= p.at ORDER BY seq LIMIT 1000) o
+        UNION ALL
+        (SELECT seq, xid, created_at FROM {prefix}events WHERE xid >= pg_snapshot_xmax(a.snap) ORDER BY xid, seq LIMIT 1000)) e
+    WHERE e.seq <= p.at AND NOT (b.id IS NOT NULL AND e.seq <= l.position AND pg_visible_in_snapshot(e.xid, b.snap))) late
 WHERE l.shard = 0 ORDER BY l.lane

@@ -84,6 +84,25 @@ pub async fn a_late_commit_is_not_skipped_and_delays_nobody(bench: StoreBench) -
     Ok(())
 }
 
+/// Commits late, after everything else was delivered: the lane says that something is unread until that is delivered too.
+pub async fn what_committed_late_counts_as_unread(bench: StoreBench) -> LawResult {
+    bench.rig.can().overlap.map_err(Verdict::skipped)?;
+    let main = lane("main");
+    let driver = bench.drive(&main).await?;
+    let mut late = bench.rig.begin().await?;
+    late.publish(event("late")).await?;
+    bench.publish(&["early"]).await?;
+    ensure_eq!(driver.drain().await?, ["early"], "what is claimed before");
+    let before = bench.stats(&main.name).await?;
+    ensure_eq!((before.unread, before.oldest_unread_at.is_some()), (0, false), "unread before the commit");
+    late.commit().await?;
+    let stats = bench.stats(&main.name).await?;
+    ensure_eq!((stats.unread, stats.oldest_unread_at.is_some()), (1, true), "unread after the commit");
+    ensure_eq!(driver.drain().await?, ["late"], "what is claimed after");
+    ensure_eq!(bench.stats(&main.name).await?.unread, 0, "unread in the end");
+    Ok(())
+}
+
 /// The same, but the lane is given up and taken anew between the settle and the late commit: the stored place must know
 /// what it has not passed.
 pub async fn a_late_commit_is_not_skipped_by_a_later_lease(bench: StoreBench) -> LawResult {

@@ -68,8 +68,9 @@ pub(super) async fn stats(client: &Client, sql: &PostgresSql) -> Db<Vec<LaneStat
         stats.oldest_unread_at = rows::maybe_time(&row, 17)?;
         // Numbers that were taken and rolled back are nobody's events: they alone leave nothing to read.
         let is_behind = stats.oldest_unread_at.is_some();
-        let beyond = row.try_get::<_, i64>(16)? - stats.position;
-        stats.unread = if is_behind { beyond.max(0).unsigned_abs() } else { 0 };
+        let beyond = (row.try_get::<_, i64>(16)? - stats.position).max(0);
+        let late: i64 = row.try_get(18)?;
+        stats.unread = if is_behind { (beyond + late).unsigned_abs() } else { 0 };
         stats.accepted = count(6)?;
         stats.delivered = count(7)?;
         stats.waiting = count(8)?;
