@@ -11,11 +11,11 @@ use posthaste::envelope::Envelope;
 use posthaste::sql::{Statement, Tx as _, Value};
 use posthaste::target::{DeliverKind, Target};
 
+use crate::Result;
 use crate::journal::Pen;
 use crate::lanes::Which;
 use crate::relay::{delivered_file, stumble};
 use crate::truth::Direct;
-use crate::Result;
 
 pub(crate) const TABLE: &str = "CREATE TABLE nemesis_effects (nth bigserial, consumer text NOT NULL, id text NOT NULL, \
     key text NOT NULL, number text NOT NULL, process text NOT NULL)";

@@ -55,7 +55,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Makes Posthaste's tables beside the shop's own: the log of outgoing events, and the inbox.
     let store = posthaste::store::open(&format!("sqlite://{}", file.display())).await?;
     let shop = SqlitePool::connect_with(SqliteConnectOptions::new().filename(&file)).await?;
-    sqlx::raw_sql("CREATE TABLE stock (sku TEXT PRIMARY KEY, quantity INTEGER NOT NULL)").execute(&shop).await?;
+    sqlx::raw_sql("CREATE TABLE stock (sku TEXT PRIMARY KEY, quantity INTEGER NOT NULL)")
+        .execute(&shop)
+        .await?;
     sqlx::raw_sql("INSERT INTO stock VALUES ('tea', 10)").execute(&shop).await?;
 
     // Orders come through a broker; here it is the one in this process.
@@ -76,7 +78,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (ran, _) = tokio::join!(stock.run(broker.clone(), std::future::pending()), broker.close());
     ran?;
 
-    let left: i64 = sqlx::query_scalar("SELECT quantity FROM stock WHERE sku = 'tea'").fetch_one(&shop).await?;
+    let left: i64 =
+        sqlx::query_scalar("SELECT quantity FROM stock WHERE sku = 'tea'").fetch_one(&shop).await?;
     println!("tea left: {left}");
 
     // What went out waits in the log; a lane carries it straight into another consumer.

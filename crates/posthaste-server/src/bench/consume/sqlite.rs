@@ -41,7 +41,8 @@ async fn measure_in(args: &ConsumeArgs, url: &str, path: &Path) -> Result<Rounds
     let file = File::open(path).map_err(failed)?;
     let look = Connection::open(path).map_err(failed)?;
     look.execute_batch(effect::TABLE).map_err(failed)?;
-    let count = async || look.query_row(effect::COUNT, [], |row| Ok((row.get(0)?, row.get(1)?))).map_err(failed);
+    let count =
+        async || look.query_row(effect::COUNT, [], |row| Ok((row.get(0)?, row.get(1)?))).map_err(failed);
     effect::measure(args, &file, INSERT, count).await
 }
 
@@ -77,11 +78,7 @@ impl Database for File {
     }
 
     fn commit(mut tx: FileTx) -> BoxFuture<'static, posthaste::sql::Result<()>> {
-        Box::pin(async move {
-            tx.say("COMMIT")?;
-            tx.open = false;
-            Ok(())
-        })
+        Box::pin(async move { tx.end() })
     }
 }
 
@@ -100,6 +97,12 @@ impl FileTx {
     fn say(&self, text: &str) -> posthaste::sql::Result<()> {
         let connection = self.connection();
         connection.prepare_cached(text).and_then(|mut text| text.execute([])).map(drop).map_err(SqlError::new)
+    }
+
+    fn end(&mut self) -> posthaste::sql::Result<()> {
+        self.say("COMMIT")?;
+        self.open = false;
+        Ok(())
     }
 
     fn run(&self, statement: &Statement) -> rusqlite::Result<u64> {
