@@ -346,6 +346,14 @@ pub enum Command {
         /// Only count.
         dry_run: bool,
     },
+    /// What consumers remember goes: rows of the inbox and idempotency records that ended longer ago than this. An event that
+    /// comes again after that has its effect again.
+    PruneInbox {
+        /// How long they are kept.
+        age: Duration,
+        /// Only count.
+        dry_run: bool,
+    },
     /// A database that was restored, copied or upgraded is made this server's own: everything that not every lane has
     /// passed is handed out again, and nothing is skipped. About all lanes; takes no filter.
     Rebase {
@@ -373,6 +381,7 @@ impl Command {
             Self::Seek { .. } => "seek",
             Self::Remove { .. } => "remove",
             Self::Prune { .. } => "prune",
+            Self::PruneInbox { .. } => "prune-inbox",
             Self::Rebase { .. } => "rebase",
             Self::Erase { .. } => "erase",
         }

@@ -33,12 +33,40 @@ impl FeedSpec {
     pub fn new(group: impl Into<String>, topics: Vec<Pattern>) -> Self {
         Self { topics, group: group.into(), prefetch: 10, order: crate::lane::Order::None }
     }
+
+    /// Holds so many deliveries at once.
+    #[must_use]
+    pub fn prefetch(mut self, deliveries: u32) -> Self {
+        self.prefetch = deliveries.max(1);
+        self
+    }
+
+    /// Keeps the order of a key, or none.
+    #[must_use]
+    pub fn order(mut self, order: crate::lane::Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// Whether events of this topic are meant.
+    pub fn wants(&self, topic: &str) -> bool {
+        self.topics.iter().any(|pattern| pattern.matches(topic))
+    }
 }
 
 /// A broker's stream for a group.
+///
+/// Dropping it leaves the group; what was not settled is delivered again, to whoever reads the group.
 pub trait Feed: Send {
-    /// The next delivery; `None` when the feed was closed.
-    fn next(&mut self) -> BoxFuture<'_, Result<Option<Delivery>>>;
+    /// Waits for deliveries and answers at least one and at most `at_most` of them (which is at least one). None at all
+    /// means that the broker was closed and has nothing more for this group.
+    ///
+    /// # Guarantees
+    /// Dropping the future loses nothing. Never more than the feed's prefetch are unsettled; it waits instead.
+    ///
+    /// # Errors
+    /// After an error the feed is thrown away and opened anew.
+    fn next(&mut self, at_most: usize) -> BoxFuture<'_, Result<Vec<Delivery>>>;
 }
 
 /// One event handed to a consumer.
@@ -64,9 +92,18 @@ pub trait Receipt: Send {
     /// It had its effect.
     fn ack(self: Box<Self>) -> BoxFuture<'static, Result<()>>;
     /// Deliver it again, not before; rounded up to what the broker can do.
-    fn release(self: Box<Self>, after: Duration) -> BoxFuture<'static, Result<()>>;
+    fn release(self: Box<Self>, after: Duration, count: Count) -> BoxFuture<'static, Result<()>>;
     /// To the dead letters, confirmed, then acknowledged.
     fn bury(self: Box<Self>, reason: Reason) -> BoxFuture<'static, Result<()>>;
+}
+
+/// Whether a delivery that is given back was an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// It was: the next delivery has a higher number.
+    Attempt,
+    /// It was not: the next delivery has the same number.
+    Nothing,
 }
 
 /// Why a delivery was buried.

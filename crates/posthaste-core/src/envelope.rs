@@ -1,6 +1,9 @@
 //! An event as bytes, with its CloudEvents attributes.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use crate::limits::{
     HEADERS_BYTES_MAX, HEADERS_MAX, ID_BYTES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, RESERVED_HEADER_PREFIXES,
@@ -99,6 +102,35 @@ impl Envelope {
         Ok(())
     }
 }
+
+/// An event's key, without copying it.
+pub(crate) struct KeyOf(pub(crate) Arc<Envelope>);
+
+impl KeyOf {
+    fn text(&self) -> &str {
+        self.0.key.as_deref().unwrap_or_default()
+    }
+}
+
+impl Borrow<str> for KeyOf {
+    fn borrow(&self) -> &str {
+        self.text()
+    }
+}
+
+impl Hash for KeyOf {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text().hash(state);
+    }
+}
+
+impl PartialEq for KeyOf {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
+
+impl Eq for KeyOf {}
 
 /// A new event id: UUIDv7, so that ids that come one after another lie near each other in an index.
 pub fn fresh_id() -> String {

@@ -14,13 +14,16 @@
 pub mod admin;
 pub mod broker;
 pub mod codec;
+pub mod consumer;
 pub mod crash;
 pub mod envelope;
 pub mod error;
 pub mod event;
 pub mod lane;
 pub mod limits;
+pub mod local;
 pub mod memory;
+mod outage;
 pub mod outbox;
 pub mod pattern;
 pub mod prefix;
@@ -58,6 +61,8 @@ struct _Dyn<'a> {
     _broker: &'a dyn broker::Broker,
     _feed: &'a dyn broker::Feed,
     _receipt: Box<dyn broker::Receipt>,
+    _middleware: &'a dyn consumer::Middleware,
+    _dedup: &'a dyn consumer::Dedup,
     _policy: &'a dyn retry::RetryPolicy,
     _tx: &'a dyn posthaste_sql::Tx,
 }

@@ -165,6 +165,19 @@ impl Publish {
         self.envelope
     }
 
+    /// Adds a header where the event has none of this name.
+    pub(crate) fn header_unless_set<'a>(
+        self,
+        name: &str,
+        value: impl FnOnce() -> std::borrow::Cow<'a, str>,
+    ) -> Self {
+        self.change(|envelope| {
+            if !envelope.headers.contains_key(name) {
+                envelope.headers.insert(name.to_owned(), value().into_owned());
+            }
+        })
+    }
+
     fn change(mut self, change: impl FnOnce(&mut Envelope)) -> Self {
         if let Ok(envelope) = &mut self.envelope {
             change(envelope);

@@ -125,6 +125,8 @@ pub struct Capabilities {
     pub patterns: bool,
     /// Whether a delivery can be released for later.
     pub delayed_release: bool,
+    /// Whether a delivery that was released holds the later ones of its key back until it is settled.
+    pub release_in_order: bool,
     /// Whether it can hand out again what was acknowledged.
     pub replay: bool,
 }
@@ -139,6 +141,7 @@ impl Capabilities {
             order: OrderKept::None,
             patterns: false,
             delayed_release: false,
+            release_in_order: false,
             replay: false,
         }
     }
@@ -161,6 +164,35 @@ impl Capabilities {
     #[must_use]
     pub fn payload_bytes_max(mut self, bytes: u64) -> Self {
         self.payload_bytes_max = bytes;
+        self
+    }
+
+    /// A consumer group keeps this much of the order of a key.
+    #[must_use]
+    pub fn order(mut self, order: OrderKept) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// Topics can be patterns when consuming.
+    #[must_use]
+    pub fn patterns(mut self) -> Self {
+        self.patterns = true;
+        self
+    }
+
+    /// A delivery can be released for later.
+    #[must_use]
+    pub fn delayed_release(mut self) -> Self {
+        self.delayed_release = true;
+        self
+    }
+
+    /// A delivery can be released for later, and holds the later ones of its key back until then.
+    #[must_use]
+    pub fn release_in_order(mut self) -> Self {
+        self.delayed_release = true;
+        self.release_in_order = true;
         self
     }
 }

@@ -41,6 +41,26 @@ pub mod metric {
     pub const LANE_DEAD: &str = "posthaste_lane_dead";
     /// Gauge of the age in seconds of the oldest event that a lane has not read.
     pub const LANE_OLDEST_UNREAD_SECONDS: &str = "posthaste_lane_oldest_unread_seconds";
+    /// Counter of events that a consumer answered, by consumer and outcome.
+    pub const CONSUMED_TOTAL: &str = "posthaste_consumed_total";
+    /// Histogram of seconds that handling an event took, with its transaction, by consumer.
+    pub const HANDLE_SECONDS: &str = "posthaste_handle_seconds";
+    /// Gauge of events that a consumer has fetched and not settled, by consumer.
+    pub const CONSUMER_IN_FLIGHT: &str = "posthaste_consumer_in_flight";
+    /// Gauge: 1 while a consumer has its feed open, else 0, by consumer.
+    pub const CONSUMER_READY: &str = "posthaste_consumer_ready";
+    /// Counter of panics in handlers, by consumer.
+    pub const HANDLER_PANICS_TOTAL: &str = "posthaste_handler_panics_total";
+    /// Counter of answers that a broker did not take, by consumer; the event is delivered again.
+    pub const RECEIPT_ERRORS_TOTAL: &str = "posthaste_receipt_errors_total";
+    /// Counter of feeds that failed and were opened anew, by consumer.
+    pub const FEED_ERRORS_TOTAL: &str = "posthaste_feed_errors_total";
+    /// Counter of events that an idempotency store had seen processed, by consumer and topic.
+    pub const CONSUMER_SKIPPED_TOTAL: &str = "posthaste_consumer_skipped_total";
+    /// Counter of events that the local broker dropped because no group reads them.
+    pub const LOCAL_UNROUTED_TOTAL: &str = "posthaste_local_unrouted_total";
+    /// Counter of dead letters that the local broker dropped because its buffer was full.
+    pub const LOCAL_DEAD_DROPPED_TOTAL: &str = "posthaste_local_dead_dropped_total";
     /// Counter of events that retention removed.
     pub const PRUNED_TOTAL: &str = "posthaste_pruned_total";
 }
@@ -49,7 +69,12 @@ pub mod metric {
 pub mod label {
     /// The lane.
     pub const LANE: &str = "lane";
-    /// What became of an event: `delivered`, `retry`, `dead`, `behind`, `slow`, `released`.
+    /// The consumer.
+    pub const CONSUMER: &str = "consumer";
+    /// The topic.
+    pub const TOPIC: &str = "topic";
+    /// What became of an event: in a lane `delivered`, `retry`, `dead`, `behind`, `slow`, `released`; at a consumer
+    /// `handled`, `duplicate`, `ignored`, `retry`, `later`, `dead`, `released`.
     pub const OUTCOME: &str = "outcome";
     /// A store operation: `acquire`, `claim`, `settle`.
     pub const OPERATION: &str = "operation";
@@ -65,6 +90,8 @@ pub mod label {
 pub mod span {
     /// One lane, as long as it is driven under one lease.
     pub const LANE: &str = "lane";
+    /// One event at a consumer.
+    pub const HANDLE: &str = "handle";
     /// One HTTP request.
     pub const REQUEST: &str = "request";
 }
@@ -83,6 +110,12 @@ pub mod field {
     pub const ATTEMPTS: &str = "attempts";
     /// What went wrong.
     pub const ERROR: &str = "error";
+    /// The consumer's name.
+    pub const CONSUMER: &str = "consumer";
+    /// What ties together what one request caused.
+    pub const CORRELATION_ID: &str = "correlation_id";
+    /// The request that an event belongs to.
+    pub const REQUEST_ID: &str = "request_id";
     /// The relay's name.
     pub const RELAY: &str = "relay";
 }

@@ -11,6 +11,7 @@
 //! drained, and truth and files are compared.
 
 mod check;
+mod consumer;
 mod fault;
 mod hands;
 mod journal;

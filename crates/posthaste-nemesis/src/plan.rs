@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use crate::consumer::POINTS as CONSUMER_POINTS;
 use crate::fault::{Fault, Link};
 use crate::lanes::LEASE;
 
@@ -46,6 +47,25 @@ impl Plan {
             lines: steps(Rng::with_seed(seed ^ 0x0011_ac35), length, 300..1_500, 11, line_fault),
             servers: steps(Rng::with_seed(seed ^ 0x005e_4e45), length, 1_500..4_500, 7, server_fault),
         }
+    }
+
+    /// The same with consumers.
+    pub(crate) fn consuming(seed: u64, length: Duration) -> Self {
+        let lines = steps(Rng::with_seed(seed ^ 0x0011_ac35), length, 300..1_500, 11, consumer_fault);
+        Self { lines, ..Self::new(seed, length) }
+    }
+}
+
+/// A relay that ends itself does so in a consumer.
+fn consumer_fault(kind: usize, rng: &mut Rng) -> Fault {
+    match line_fault(kind, rng) {
+        // Of two kinds of kills one becomes such an end too.
+        Fault::KillRelay { relay, .. } | Fault::CrashRelay { relay, .. } if kind != 0 => Fault::CrashRelay {
+            relay,
+            point: CONSUMER_POINTS[rng.usize(..CONSUMER_POINTS.len())],
+            nth: rng.u32(1..200),
+        },
+        other => other,
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use posthaste::envelope::Envelope;
 use posthaste::relay::{Lane, Relay};
 use posthaste::retry::Backoff;
 use posthaste::store::{Parcel, Store};
@@ -34,6 +35,9 @@ pub(crate) struct Options {
     name: String,
     #[arg(long)]
     folder: PathBuf,
+    /// Delivers into consumers whose effects are rows, not into files.
+    #[arg(long)]
+    consume: bool,
     /// The point at which to end, and at the how-manieth time.
     #[arg(long, num_args = 2, value_names = ["POINT", "NTH"])]
     crash: Vec<String>,
@@ -55,11 +59,14 @@ async fn relay(options: &Options) -> Result<()> {
     let store: Arc<dyn Store> = posthaste::store::open(&options.url).await?;
     let mut relay = Relay::new(store).id(&options.name).grace(Duration::from_secs(5));
     for which in Which::ALL {
-        let pen = Pen::append_to(&delivered_file(&options.folder, which))?;
-        let target = Recorder { which, name: options.name.clone(), pen, capabilities: Capabilities::sink() };
+        let target = if options.consume {
+            crate::consumer::target(&options.url, which, &options.name)?
+        } else {
+            Recorder::target(which, options)?
+        };
         let lane = Lane::named(which.name())?
             .topics([which.topics()])?
-            .to(Arc::new(target))
+            .to(target)
             .retry(Backoff::fixed(Duration::from_millis(50)).attempts(1_000))
             .lease(LEASE)
             .window(WINDOW)
@@ -83,22 +90,35 @@ struct Recorder {
     capabilities: Capabilities,
 }
 
+/// Takes the lane's time for an event, and says how it fails if it does.
+pub(crate) async fn stumble(which: Which, envelope: &Envelope, attempt: u32) -> Option<DeliverKind> {
+    if which.refuses(&envelope.event_type) {
+        return Some(DeliverKind::Rejected);
+    }
+    let chance = hash(&envelope.id);
+    match which {
+        Which::All => {}
+        Which::Orders if attempt == 1 && chance.is_multiple_of(FAILS_ONE_IN) => {
+            return Some(DeliverKind::Failed);
+        }
+        Which::Orders => {}
+        Which::Slow if chance.is_multiple_of(SLOW_ONE_IN) => tokio::time::sleep(SLOW_AFTER * 2).await,
+        Which::Slow => tokio::time::sleep(Duration::from_micros(chance % 3_000)).await,
+    }
+    None
+}
+
 impl Recorder {
+    fn target(which: Which, options: &Options) -> Result<Arc<dyn Target>> {
+        let pen = Pen::append_to(&delivered_file(&options.folder, which))?;
+        Ok(Arc::new(Self { which, name: options.name.clone(), pen, capabilities: Capabilities::sink() }))
+    }
+
     async fn take(&self, index: usize, parcel: Parcel) -> Answer {
         let envelope = &parcel.envelope;
         let failed = |kind| Answer::failed(index, DeliverError::new(kind, "nemesis", "as it was to be"));
-        if self.which.refuses(&envelope.event_type) {
-            return failed(DeliverKind::Rejected);
-        }
-        let chance = hash(&envelope.id);
-        match self.which {
-            Which::All => {}
-            Which::Orders if parcel.attempt == 1 && chance.is_multiple_of(FAILS_ONE_IN) => {
-                return failed(DeliverKind::Failed);
-            }
-            Which::Orders => {}
-            Which::Slow if chance.is_multiple_of(SLOW_ONE_IN) => tokio::time::sleep(SLOW_AFTER * 2).await,
-            Which::Slow => tokio::time::sleep(Duration::from_micros(chance % 3_000)).await,
+        if let Some(kind) = stumble(self.which, envelope, parcel.attempt).await {
+            return failed(kind);
         }
         let key = envelope.key.as_deref().unwrap_or("-");
         let payload = String::from_utf8_lossy(&envelope.payload);

@@ -18,7 +18,7 @@ use crate::fault::{Fault, Link};
 use crate::hands::{self, STOPPED_WITHIN};
 use crate::lanes::{IN_HAND_MAX, Which};
 use crate::plan::Plan;
-use crate::stage::Stage;
+use crate::stage::{Stage, With};
 use crate::truth::Direct;
 use crate::worker::{self, lock};
 use crate::{Failure, Result};
@@ -48,6 +48,9 @@ pub(crate) struct Options {
     /// The relays reach Postgres through PgBouncer in transaction mode.
     #[arg(long)]
     pooled: bool,
+    /// The lanes deliver straight into consumers; each event must have its effect once.
+    #[arg(long)]
+    consume: bool,
     /// Keeps the files of a run in which nothing failed, too.
     #[arg(long)]
     keep: bool,
@@ -91,11 +94,13 @@ fn make_folder(run: &Run, seed: u64) -> Result<PathBuf> {
 
 #[expect(clippy::print_stdout, reason = "the last line is the answer")]
 async fn perform(run: &Arc<Run>, options: &Options, seed: u64, folder: &Path) -> Result<bool> {
-    let plan = Plan::new(seed, Duration::from_secs(options.seconds));
-    let stage = Stage::set(run, folder.to_owned(), seed, options.pooled).await?;
+    let length = Duration::from_secs(options.seconds);
+    let plan = if options.consume { Plan::consuming(seed, length) } else { Plan::new(seed, length) };
+    let with = With { pooled: options.pooled, consume: options.consume };
+    let stage = Stage::set(run, folder.to_owned(), seed, with).await?;
     let (gave_up, faults) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let ended = tokio::select! {
-        ended = under_faults(&stage, &plan, seed, Duration::from_secs(options.seconds), &faults) => ended,
+        ended = under_faults(&stage, &plan, seed, length, &faults) => ended,
         lost_sight = stage.look_after(&gave_up) => lost_sight,
     };
     let heal = async {
@@ -106,15 +111,21 @@ async fn perform(run: &Arc<Run>, options: &Options, seed: u64, folder: &Path) ->
         }
     };
     let judged = match heal.await {
-        Ok(lanes) => judge(&stage, &lanes).await,
+        Ok(lanes) => judge(&stage, &lanes, options.consume).await,
         Err(error) => Err(error),
     };
     keep_server_log(&stage);
     let mut findings = judged?;
     findings.wrong.append(&mut lock(&gave_up));
 
-    let bound = duplicates_max(&lock(&faults));
-    println!("{}, seed {seed}", findings.judgement.summary(bound));
+    let bound = if options.consume { 0 } else { duplicates_max(&lock(&faults)) };
+    let judgement = &findings.judgement;
+    if options.consume {
+        let not_once = judgement.lost.len() + judgement.phantom.len() + judgement.duplicates;
+        println!("{}, seed {seed}, effects other than once: {not_once}", judgement.summary(bound));
+    } else {
+        println!("{}, seed {seed}", judgement.summary(bound));
+    }
     let is_good = findings.judgement.is_good(bound) && findings.wrong.is_empty();
     if !is_good {
         let told = tell(&findings);
@@ -223,8 +234,11 @@ async fn until<T>(within: Duration, mut ask: impl AsyncFnMut() -> Result<T>) -> 
     }
 }
 
-async fn judge(stage: &Stage, lanes: &[LaneStats]) -> Result<Findings> {
+async fn judge(stage: &Stage, lanes: &[LaneStats], consume: bool) -> Result<Findings> {
     let direct = Direct::connect(&stage.url).await?;
+    if consume {
+        crate::consumer::write_down(&direct, &stage.folder).await?;
+    }
     let (truth, dead) = (direct.truth().await?, direct.dead().await?);
     let mut text = String::new();
     for row in &truth {

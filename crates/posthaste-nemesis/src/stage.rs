@@ -19,6 +19,15 @@ use crate::{Failure, Result};
 /// How often processes are looked after.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// What a run is with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct With {
+    /// A pooler in front of the server.
+    pub(crate) pooled: bool,
+    /// Consumers instead of files.
+    pub(crate) consume: bool,
+}
+
 /// What stands on it can be broken from several tasks.
 pub(crate) struct Stage {
     pub(crate) folder: PathBuf,
@@ -37,18 +46,19 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Starts the server, makes the tables, and starts everybody.
-    pub(crate) async fn set(run: &Arc<Run>, folder: PathBuf, seed: u64, pooled: bool) -> Result<Self> {
-        let (server, pooler) = blocking(|| start_servers(run, pooled))?;
+    pub(crate) async fn set(run: &Arc<Run>, folder: PathBuf, seed: u64, with: With) -> Result<Self> {
+        let (server, pooler) = blocking(|| start_servers(run, with.pooled))?;
         let url = server.url();
         posthaste::store::open(&url).await?.migrate().await?;
         Direct::connect(&url).await?.make_tables().await?;
 
         let log = Pen::append_to(&folder.join("faults"))?;
         let relays_url = pooler.as_ref().map_or_else(|| url.clone(), Server::url);
+        let consume: Vec<String> = with.consume.then(|| "--consume".to_owned()).into_iter().collect();
         let (mut relay_links, mut relays) = (Vec::new(), Vec::new());
         for number in 0..RELAYS {
             let link = Proxy::in_front_of(address_of(&relays_url)?).await?;
-            relays.push(worker(run, &folder, "relay", number, &through(&link), &[]));
+            relays.push(worker(run, &folder, "relay", number, &through(&link), &consume));
             relay_links.push(link);
         }
         let producer_link = Proxy::in_front_of(address_of(&url)?).await?;

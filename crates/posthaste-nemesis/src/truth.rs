@@ -41,7 +41,8 @@ impl Direct {
     }
 
     pub(crate) async fn make_tables(&self) -> Result<()> {
-        Ok(self.client.batch_execute(TABLES).await?)
+        self.client.batch_execute(TABLES).await?;
+        Ok(self.client.batch_execute(crate::consumer::TABLE).await?)
     }
 
     /// Ends every connection but this one.

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
+use crate::broker::BrokerRigMaker;
 use crate::child;
 use crate::drive::StoreBench;
 use crate::driver::DriverRigMaker;
 use crate::law::{LawResult, Verdict};
+use crate::laws::consuming::ConsumeBench;
 use crate::laws::line::{ChildCommand, LineBench};
 use crate::laws::tx::TxBench;
-use crate::laws::{LINE_LAWS, STORE_LAWS, TX_LAWS};
+use crate::laws::{BROKER_LAWS, CONSUMER_LAWS, LINE_LAWS, STORE_LAWS, TX_LAWS};
 use crate::rig::{Rig, RigClock, RigMaker};
 
 /// No law takes nearly so long; a law that hangs is a law that failed.
@@ -43,7 +45,14 @@ impl Settings {
 }
 
 /// The whole of a conformance program: every law on every one of these backends and drivers that is asked for.
-pub fn run(stores: &[Arc<dyn RigMaker>], drivers: &[Arc<dyn DriverRigMaker>]) -> ExitCode {
+///
+/// `databases` are the drivers on which consumers are held to their laws; they can have several transactions at once.
+pub fn run(
+    stores: &[Arc<dyn RigMaker>],
+    drivers: &[Arc<dyn DriverRigMaker>],
+    databases: &[Arc<dyn DriverRigMaker>],
+    brokers: &[Arc<dyn BrokerRigMaker>],
+) -> ExitCode {
     if let Some(code) = child::run_if_child(stores) {
         return code;
     }
@@ -55,6 +64,12 @@ pub fn run(stores: &[Arc<dyn RigMaker>], drivers: &[Arc<dyn DriverRigMaker>]) ->
     }
     for maker in drivers.iter().filter(|maker| settings.wants(maker.name())) {
         trials.extend(tx_trials(maker, &settings));
+    }
+    for maker in databases.iter().filter(|maker| settings.wants(maker.name())) {
+        trials.extend(consumer_trials(maker, &settings));
+    }
+    for maker in brokers.iter().filter(|maker| settings.wants(maker.name())) {
+        trials.extend(broker_trials(maker, &settings));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
@@ -96,6 +111,26 @@ pub fn tx_trials(maker: &Arc<dyn DriverRigMaker>, settings: &Settings) -> Vec<Tr
         trial(maker.name(), law.name, maker.missing(), settings, async move || {
             run(TxBench::new(maker.rig().await?)).await
         })
+    });
+    trials.collect()
+}
+
+/// Every law of consumers on a fresh database of this driver.
+pub fn consumer_trials(maker: &Arc<dyn DriverRigMaker>, settings: &Settings) -> Vec<Trial> {
+    let trials = CONSUMER_LAWS.iter().map(|law| {
+        let (maker, run) = (Arc::clone(maker), law.run);
+        trial(maker.name(), law.name, maker.missing(), settings, async move || {
+            run(ConsumeBench::new(maker.rig().await?)).await
+        })
+    });
+    trials.collect()
+}
+
+/// Every broker law on a fresh scope of this broker.
+pub fn broker_trials(maker: &Arc<dyn BrokerRigMaker>, settings: &Settings) -> Vec<Trial> {
+    let trials = BROKER_LAWS.iter().map(|law| {
+        let (maker, run) = (Arc::clone(maker), law.run);
+        trial(maker.name(), law.name, maker.missing(), settings, async move || run(maker.rig().await?).await)
     });
     trials.collect()
 }

@@ -6,12 +6,14 @@
 // So that the paths that `#[derive(Event)]` writes work in this crate's own tests and examples.
 extern crate self as posthaste;
 
+pub mod broker;
 pub mod store;
 pub mod target;
 
 #[cfg(feature = "derive")]
 pub use posthaste_derive::Event;
 
+pub use posthaste_core::consumer::{Consumer, Cx, Failure, NoDatabase};
 pub use posthaste_core::event::Event;
 pub use posthaste_core::*;
 /// The seam to a caller's own transaction, and its implementations for known drivers.

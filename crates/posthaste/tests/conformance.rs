@@ -7,12 +7,14 @@ mod conformance {
     pub(crate) mod postgres;
     pub(crate) mod rusqlite;
     pub(crate) mod sqlite;
+    pub(crate) mod sqlx_postgres;
     pub(crate) mod sqlx_sqlite;
 }
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use posthaste_testkit::broker::LocalRigs;
 use posthaste_testkit::harness;
 use posthaste_testkit::memory::{MemoryDriver, MemoryRigs};
 
@@ -30,5 +32,11 @@ fn main() -> ExitCode {
             Arc::new(conformance::rusqlite::RusqliteDriver),
             Arc::new(conformance::sqlx_sqlite::SqlxSqliteDriver),
         ],
+        &[
+            Arc::new(MemoryDriver),
+            Arc::new(conformance::sqlx_sqlite::SqlxSqliteDriver),
+            Arc::new(conformance::sqlx_postgres::SqlxPostgresDriver),
+        ],
+        &[Arc::new(LocalRigs)],
     )
 }

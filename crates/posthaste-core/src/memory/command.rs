@@ -49,6 +49,7 @@ impl State {
             Command::Prune { delivered_age, dead_age, dry_run } => {
                 self.prune(*delivered_age, *dead_age, *dry_run, now)
             }
+            Command::PruneInbox { age, dry_run } => self.prune_inbox(*age, *dry_run, now),
             Command::Erase { dry_run } => self.erase(filter, *dry_run),
             Command::Rebase { .. } => return Err(nothing_to_rebase()),
         };
@@ -219,6 +220,16 @@ impl State {
         Applied::new(matched, matched)
     }
 
+    fn prune_inbox(&mut self, age: Duration, dry_run: bool, now: Timestamp) -> Applied {
+        let is_old = |handled_at: &Timestamp| *handled_at < now.before(age);
+        let matched = self.inbox.values().filter(|at| is_old(at)).count() as u64;
+        if dry_run {
+            return Applied::new(matched, 0);
+        }
+        self.inbox.retain(|_, at| !is_old(at));
+        Applied::new(matched, matched)
+    }
+
     /// The dead and discarded rows that became so before this time and that their lane's place has passed.
     fn ended_before(&self, time: Timestamp) -> Vec<(LaneName, i64)> {
         let rows = self.lanes.iter().flat_map(|(name, lane)| {
@@ -273,6 +284,7 @@ fn is_dry_run(command: &Command) -> bool {
         | Command::Seek { dry_run, .. }
         | Command::Remove { dry_run }
         | Command::Prune { dry_run, .. }
+        | Command::PruneInbox { dry_run, .. }
         | Command::Rebase { dry_run, .. }
         | Command::Erase { dry_run } => *dry_run,
     }

@@ -23,6 +23,8 @@ pub(super) struct State {
     pub(super) epoch_floor: i64,
     pub(super) audit: Vec<Audit>,
     pub(super) keys: BTreeMap<[u8; 32], String>,
+    /// Which events which consumer has handled, and when.
+    pub(super) inbox: std::collections::HashMap<super::statement::InboxRow, Timestamp>,
 }
 
 /// One event of the log, its moments resolved.

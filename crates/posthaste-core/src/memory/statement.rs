@@ -1,4 +1,4 @@
-//! Reads the few statements that a producer sends: the outbox's insert, and savepoints.
+//! Reads the few statements that a producer and a consumer send: the outbox's insert, the inbox's, and savepoints.
 
 use posthaste_sql::{SqlError, Statement, Value};
 
@@ -8,9 +8,13 @@ use crate::time::{Moment, Timestamp};
 /// The values of one row, in the order in which the outbox writes them.
 const VALUES_PER_ROW: usize = 15;
 
+/// Consumer, event id, source.
+pub(super) type InboxRow = (String, String, String);
+
 /// A statement, understood.
 pub(super) enum Understood {
     Insert { events: Vec<Envelope>, once: bool },
+    Inbox(Vec<InboxRow>),
     Savepoint(String),
     RollbackTo(String),
 }
@@ -24,6 +28,9 @@ pub(super) fn understand(statement: Statement) -> Result<Understood, SqlError> {
     if let Some(name) = sql.strip_prefix("ROLLBACK TO SAVEPOINT ") {
         return Ok(Understood::RollbackTo(name.to_owned()));
     }
+    if sql.starts_with("INSERT INTO ") && sql.contains("inbox (consumer, event_id, source) VALUES") {
+        return Ok(Understood::Inbox(inbox_rows(statement.values)?));
+    }
     if !sql.starts_with("INSERT INTO ") || !statement.values.len().is_multiple_of(VALUES_PER_ROW) {
         return Err(SqlError::message(format!("the memory backend does not understand {sql:?}")));
     }
@@ -33,6 +40,15 @@ pub(super) fn understand(statement: Statement) -> Result<Understood, SqlError> {
         events.push(envelope(&mut values)?);
     }
     Ok(Understood::Insert { events, once })
+}
+
+fn inbox_rows(values: Vec<Value>) -> Result<Vec<InboxRow>, SqlError> {
+    let mut values = values.into_iter();
+    let mut rows = Vec::new();
+    while values.len() > 0 {
+        rows.push((required(text(&mut values)?)?, required(text(&mut values)?)?, required(text(&mut values)?)?));
+    }
+    Ok(rows)
 }
 
 /// The next row as an event.

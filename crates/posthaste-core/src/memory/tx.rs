@@ -4,7 +4,7 @@ use posthaste_sql::{BoxFuture, Database, Dialect, SqlError, Statement, Tx};
 
 use super::Memory;
 use super::state::Stored;
-use super::statement::{Understood, understand};
+use super::statement::{InboxRow, Understood, understand};
 use crate::envelope::Envelope;
 use crate::{Error, Result};
 
@@ -14,16 +14,17 @@ use crate::{Error, Result};
 pub struct MemoryTx {
     memory: Memory,
     staged: Vec<(i64, Stored)>,
+    inbox: Vec<InboxRow>,
     named: Vec<(String, Savepoint)>,
 }
 
 /// A point in a transaction to which it can be rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Savepoint(usize);
+pub struct Savepoint(usize, usize);
 
 impl MemoryTx {
     pub(super) fn new(memory: Memory) -> Self {
-        Self { memory, staged: Vec::new(), named: Vec::new() }
+        Self { memory, staged: Vec::new(), inbox: Vec::new(), named: Vec::new() }
     }
 
     /// Publishes an event in this transaction.
@@ -50,12 +51,13 @@ impl MemoryTx {
 
     /// Marks this point.
     pub fn savepoint(&self) -> Savepoint {
-        Savepoint(self.staged.len())
+        Savepoint(self.staged.len(), self.inbox.len())
     }
 
     /// Undoes everything since that point; its numbers are never used.
     pub fn rollback_to(&mut self, savepoint: Savepoint) {
         self.staged.truncate(savepoint.0);
+        self.inbox.truncate(savepoint.1);
     }
 
     /// Makes everything visible at once.
@@ -63,13 +65,18 @@ impl MemoryTx {
     /// # Errors
     /// `Conflict` when another transaction committed one of these ids first; nothing of this one is stored then.
     pub fn commit(self) -> Result<()> {
+        let now = self.memory.now();
         let mut state = self.memory.lock();
         for (_, stored) in &self.staged {
             if state.with_identity(&stored.envelope.source, &stored.envelope.id).is_some() {
                 return Err(duplicate(&stored.envelope));
             }
         }
+        if let Some((consumer, id, _)) = self.inbox.iter().find(|row| state.inbox.contains_key(*row)) {
+            return Err(Error::conflict(format!("the event {id:?} was handled by {consumer:?} meanwhile")));
+        }
         state.events.extend(self.staged);
+        state.inbox.extend(self.inbox.into_iter().map(|row| (row, now)));
         drop(state);
         self.memory.signal.ring();
         Ok(())
@@ -87,12 +94,25 @@ impl MemoryTx {
                     self.named.iter().rev().find(|(named, _)| *named == name).map(|(_, point)| *point);
                 self.rollback_to(point.ok_or_else(|| SqlError::message(format!("no savepoint {name}")))?);
             }
+            Understood::Inbox(rows) => return Ok(self.enter(rows)),
             Understood::Insert { events, once } => {
                 let before = self.savepoint();
                 return self.insert(events, once).inspect_err(|_| self.rollback_to(before));
             }
         }
         Ok(0)
+    }
+
+    /// Writes inbox rows that are not there, as far as this transaction sees. A row that another one has not committed yet
+    /// is not waited for: whoever commits second is refused.
+    fn enter(&mut self, rows: Vec<InboxRow>) -> u64 {
+        let before = self.inbox.len();
+        for row in rows {
+            if !self.inbox.contains(&row) && !self.memory.lock().inbox.contains_key(&row) {
+                self.inbox.push(row);
+            }
+        }
+        (self.inbox.len() - before) as u64
     }
 
     fn insert(&mut self, events: Vec<Envelope>, once: bool) -> Result<u64, SqlError> {

@@ -19,7 +19,7 @@ mod burst;
 mod drive;
 mod lane;
 mod meters;
-mod outage;
+
 mod pace;
 mod tend;
 mod verdict;

@@ -9,7 +9,7 @@ use tracing::{Instrument, debug, info, info_span, warn};
 use super::drive::{Drive, End, Until};
 use super::lane::Lane;
 use super::meters::{Meters, State};
-use super::outage::Outage;
+use crate::outage::Outage;
 use super::{Report, Settings};
 use crate::store::{Lease, Owner};
 use crate::telemetry::{field, span};

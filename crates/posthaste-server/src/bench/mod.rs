@@ -4,6 +4,7 @@
 //! disturbs the other. Nothing here is a test: there is no limit to pass.
 
 mod client;
+mod consume;
 mod figures;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -26,6 +27,8 @@ pub enum BenchCommand {
     Relay(RelayArgs),
     /// Publish over HTTP from many clients, against handing the same events to the store in this process
     Publish(PublishArgs),
+    /// Handle events that wait in a broker: without a database, or with an effect in one for each event
+    Consume(ConsumeArgs),
 }
 
 /// How to measure relaying.
@@ -86,6 +89,37 @@ pub struct PublishArgs {
     pub rounds: u32,
 }
 
+/// How to measure consuming.
+#[derive(Debug, Args)]
+pub struct ConsumeArgs {
+    /// Where the events wait
+    #[arg(long, default_value = "local:", value_name = "URL")]
+    pub from: String,
+    /// Where each event has its effect, once: a file that is not there yet, or a database without tables that begin with
+    /// `bench_`. Both are left as they were found. Without it, handlers of envelopes and of typed JSON are measured
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
+    /// Handle up to so many events in one transaction
+    #[arg(long, value_name = "EVENTS", num_args = 0..=1, default_missing_value = "256",
+          value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    pub batch: Option<u32>,
+    /// How many events to handle in a round
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub events: u64,
+    /// How many bytes each payload has
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub size: u64,
+    /// How many different keys the events have; 0: none
+    #[arg(long, default_value_t = 1_000)]
+    pub keys: u64,
+    /// How many events are handled at once [default: 2 without a store, 8 with one]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub workers: Option<u32>,
+    /// How many rounds there are
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub rounds: u32,
+}
+
 /// Measures, and prints a table for people or one JSON document.
 ///
 /// # Errors
@@ -94,6 +128,7 @@ pub async fn run(command: BenchCommand, json: bool) -> Result<(), Failure> {
     let summary = match command {
         BenchCommand::Relay(args) => relay::measure(&args).await?,
         BenchCommand::Publish(args) => publish::measure(&args).await?,
+        BenchCommand::Consume(args) => return consume::measure(&args, json).await,
     };
     summary.print(json)
 }

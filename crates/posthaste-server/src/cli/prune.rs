@@ -1,4 +1,5 @@
-//! `posthaste prune`: removes old events that every lane has passed, and old dead ones if asked for.
+//! `posthaste prune`: removes old events that every lane has passed, and if asked for old dead ones, and what consumers
+//! remember.
 
 use std::time::Duration;
 
@@ -18,6 +19,10 @@ pub(super) struct Args {
     /// Also dead and discarded events that became so longer ago than this; needs --yes
     #[arg(long, value_name = "DURATION", value_parser = unit::duration)]
     dead_older_than: Option<Duration>,
+    /// Instead of events, what consumers remember: inbox rows and idempotency records that ended longer ago than this. An
+    /// event that comes again after that has its effect again; needs --yes
+    #[arg(long, value_name = "DURATION", value_parser = unit::duration, conflicts_with_all = ["older_than", "dead_older_than"])]
+    inbox_older_than: Option<Duration>,
     #[command(flatten)]
     consent: Consent,
 }
@@ -25,14 +30,18 @@ pub(super) struct Args {
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let store = context.existing_store().await?;
     let filter = Filter::default();
+    let what = if args.inbox_older_than.is_some() { "handled events" } else { "events" };
     let action = Action {
         context,
         store: &*store,
         filter: &filter,
         object: String::new(),
-        what: "events",
+        what,
         nothing_fails: false,
     };
+    if let Some(age) = args.inbox_older_than {
+        return action.run_for_good(args.consent, |dry_run| Command::PruneInbox { age, dry_run }).await;
+    }
     let delivered_age = Some(args.older_than.unwrap_or(context.config.store.retain));
     let dead_age = args.dead_older_than;
     let command = |dry_run| Command::Prune { delivered_age, dead_age, dry_run };

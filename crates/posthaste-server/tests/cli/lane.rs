@@ -80,3 +80,18 @@ fn pruning_removes_what_every_lane_has_passed() {
     assert_eq!(folder.json(&["prune", "--older-than", "0s"])["changed"], 3);
     assert_eq!(folder.json(&["event", "list"])["events"], Value::Array(vec![]));
 }
+
+#[test]
+fn pruning_what_consumers_remember_needs_a_yes_and_leaves_the_young() {
+    let folder = delivered();
+    let row = "INSERT INTO posthaste_inbox (consumer, event_id, source";
+    folder.sql(&format!("{row}, handled_at) VALUES ('stock', 'old-1', '', 0), ('stock', 'old-2', '', 0)"));
+    folder.sql(&format!("{row}) VALUES ('stock', 'young', '')"));
+    folder.sql("INSERT INTO posthaste_dedup (consumer, event_id, source, state, token, at) VALUES ('mail', 'old', '', 'processed', 't', 0)");
+    let prune = ["prune", "--inbox-older-than", "1h"];
+    folder.run(&prune).assert_failed(2, &["3 handled events", "--yes"]);
+    assert_eq!(folder.json(&[&prune[..], &["--dry-run"]].concat())["matched"], 3);
+    assert_eq!(folder.json(&[&prune[..], &["--yes"]].concat())["changed"], 3);
+    assert_eq!(folder.json(&[&prune[..], &["--yes"]].concat())["matched"], 0, "the young one stays");
+    assert_eq!(folder.json(&["event", "list"])["events"].as_array().map(Vec::len), Some(3), "no event went");
+}

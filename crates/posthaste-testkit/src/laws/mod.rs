@@ -1,5 +1,7 @@
 //! The laws, in lists: the specification of a backend.
 
+pub mod broker;
+pub mod consuming;
 pub mod line;
 pub mod store;
 pub mod tx;
@@ -7,6 +9,8 @@ pub mod tx;
 use crate::drive::StoreBench;
 use crate::law::Law;
 use crate::laws;
+use broker::{BrokerBench, dying as burying, keeping, ordering, sharing as group_sharing};
+use consuming::{ConsumeBench, effects, failing as refusing};
 use line::{LineBench, crashing, delivering, failing, freezing, sharing, stopping};
 use tx::TxBench;
 
@@ -155,7 +159,39 @@ pub const LINE_LAWS: &[LineLaw] = laws![
 ];
 
 /// A law on a broker.
-pub type BrokerLaw = Law<()>;
+pub type BrokerLaw = Law<BrokerBench>;
 
-/// What every broker obeys; there is no broker yet.
-pub const BROKER_LAWS: &[BrokerLaw] = &[];
+/// What every broker obeys.
+pub const BROKER_LAWS: &[BrokerLaw] = laws![
+    keeping::a_round_trip_keeps_everything,
+    keeping::an_oversize_event_fails_alone,
+    keeping::what_is_not_acked_is_delivered_again_when_a_feed_drops,
+    keeping::what_is_acked_is_not_delivered_again,
+    keeping::a_dropped_wait_loses_nothing,
+    keeping::a_released_event_comes_back_after_its_time,
+    keeping::declaring_a_group_again_is_harmless,
+    group_sharing::two_groups_both_get_everything,
+    group_sharing::groups_are_isolated,
+    group_sharing::two_members_share,
+    group_sharing::a_feed_never_holds_more_than_its_prefetch,
+    ordering::events_of_a_key_come_in_order,
+    ordering::a_key_is_at_one_member_at_a_time,
+    ordering::a_released_event_holds_its_key_and_no_other,
+    burying::a_poison_event_ends_dead_and_can_be_listed_and_redriven,
+];
+
+/// A law on a consumer.
+pub type ConsumerLaw = Law<ConsumeBench>;
+
+/// What a consumer with an inbox obeys, on every database. Their names have the word consumer, by which they are chosen.
+pub const CONSUMER_LAWS: &[ConsumerLaw] = laws![
+    effects::a_consumer_that_dies_between_commit_and_ack_has_the_effect_once,
+    effects::a_consumer_dropped_at_any_moment_has_each_effect_once,
+    effects::two_consumers_that_get_the_same_events_have_each_effect_once,
+    effects::a_consumer_in_batches_has_each_effect_once,
+    effects::a_lane_into_a_consumer_has_each_effect_once,
+    refusing::a_consumer_that_fails_leaves_no_effect_behind,
+    refusing::a_consumer_keeps_the_order_of_a_key_across_a_retry,
+    refusing::a_consumer_s_dead_letters_add_up,
+    refusing::a_consumer_in_batches_isolates_a_failing_event,
+];

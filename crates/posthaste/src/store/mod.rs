@@ -8,6 +8,7 @@
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod audit;
+mod dedup;
 mod options;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use posthaste_core::schema::Backend;
 use posthaste_core::{Error, Result};
 
+pub use dedup::open_dedup;
 pub use options::{StoreOptions, Synchronous};
 pub use posthaste_core::store::*;
 

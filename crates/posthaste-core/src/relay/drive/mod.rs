@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep_until};
 use super::burst::Burst;
 use super::lane::Lane;
 use super::meters::{Meters, Tally};
-use super::outage::Outage;
+use crate::outage::Outage;
 use super::pace::Pace;
 use super::tend::Tender;
 use super::verdict::{Letter, kills_its_relay, narrowed};

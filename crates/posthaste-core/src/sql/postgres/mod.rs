@@ -150,6 +150,18 @@ statements! {
     keys_behind,
     /// Makes everything due that waits behind a key.
     promote_unordered,
+    /// Begins an idempotency record, unless somebody else has it.
+    dedup_begin,
+    /// Ends an idempotency record.
+    dedup_finish,
+    /// Removes old idempotency records.
+    dedup_prune,
+    /// How many idempotency records are old.
+    dedup_count,
+    /// Removes old rows of the inbox.
+    inbox_prune,
+    /// How many rows of the inbox are old.
+    inbox_count,
     /// Records what an operator did.
     audit_insert,
     /// Adds an API key by its hash.

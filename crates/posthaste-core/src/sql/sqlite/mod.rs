@@ -163,6 +163,20 @@ statements! {
     prune_step,
     /// Removes an event.
     event_delete,
+    /// Begins an idempotency record, unless somebody else has it.
+    dedup_begin,
+    /// The state of an idempotency record, and since when.
+    dedup_get,
+    /// Ends an idempotency record.
+    dedup_finish,
+    /// Removes old idempotency records.
+    dedup_prune,
+    /// How many idempotency records are old.
+    dedup_count,
+    /// Removes old rows of the inbox.
+    inbox_prune,
+    /// How many rows of the inbox are old.
+    inbox_count,
     /// Records what an operator did.
     audit_insert,
     /// Adds an API key by its hash.

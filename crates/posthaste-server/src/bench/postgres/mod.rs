@@ -5,7 +5,7 @@ mod meter;
 mod producer;
 mod reader;
 mod rows;
-mod tables;
+pub(super) mod tables;
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use tokio_postgres::{Client, NoTls};
 use crate::exit::{Code, Failure};
 
 /// What the names of everything that the bench makes begin with.
-pub(super) const PREFIX: &str = "bench_";
+pub(in crate::bench) const PREFIX: &str = "bench_";
 
 /// Everything in the current schema whose name begins with the prefix.
 const FOUND: &str = "SELECT count(*) FROM pg_class \
@@ -24,14 +24,14 @@ const REMOVE: &str = "DO $$ DECLARE thing record; BEGIN
     LOOP EXECUTE format('DROP SEQUENCE IF EXISTS %s CASCADE', thing.name); END LOOP;
 END $$";
 
-pub(super) struct Tables {
+pub(in crate::bench) struct Tables {
     /// A connection without the store's pool: for the raw reader, and for what must not be measured.
-    pub(super) client: Client,
+    pub(in crate::bench) client: Client,
 }
 
 impl Tables {
     /// Looks that the database has no such tables; the store makes them.
-    pub(super) async fn make(url: &str) -> Result<Self, Failure> {
+    pub(in crate::bench) async fn make(url: &str) -> Result<Self, Failure> {
         let client = connect(url).await?;
         let found: i64 = client.query_one(FOUND, &[]).await.map_err(failed("look for tables"))?.get(0);
         if found > 0 {
@@ -43,13 +43,13 @@ impl Tables {
         Ok(Self { client })
     }
 
-    pub(super) async fn remove(&self) -> Result<(), Failure> {
+    pub(in crate::bench) async fn remove(&self) -> Result<(), Failure> {
         self.client.batch_execute(REMOVE).await.map_err(failed("remove the bench's tables"))
     }
 }
 
 /// A connection of the bench's own, without TLS.
-pub(super) async fn connect(url: &str) -> Result<Client, Failure> {
+pub(in crate::bench) async fn connect(url: &str) -> Result<Client, Failure> {
     let connected = tokio_postgres::connect(url, NoTls).await;
     // The URL may hold a password, so it is not shown.
     let (client, connection) = connected.map_err(failed("connect to the store"))?;
@@ -65,7 +65,7 @@ pub(super) async fn connect(url: &str) -> Result<Client, Failure> {
 }
 
 /// Says what could not be done.
-pub(super) fn failed(doing: &'static str) -> impl FnOnce(tokio_postgres::Error) -> Failure {
+pub(in crate::bench) fn failed(doing: &'static str) -> impl FnOnce(tokio_postgres::Error) -> Failure {
     move |error| {
         let said = error.as_db_error().map_or_else(|| error.to_string(), |db| db.message().to_owned());
         Failure::new(Code::Store, format!("{doing}: {said}"))

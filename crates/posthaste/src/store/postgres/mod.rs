@@ -20,6 +20,7 @@ mod admin;
 mod check;
 mod claim;
 mod cursor;
+mod dedup;
 mod error;
 mod keys;
 mod log;

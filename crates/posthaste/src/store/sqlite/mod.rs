@@ -19,6 +19,7 @@ mod admin;
 mod checkpoint;
 mod claim;
 mod cursor;
+mod dedup;
 mod error;
 mod keys;
 mod log;

@@ -134,6 +134,30 @@ CREATE TABLE {prefix}keys (
     created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
+-- What a consumer has handled: written first in the transaction of the event's effect, so that it is there if the effect is.
+CREATE TABLE {prefix}inbox (
+    consumer   text        COLLATE "C" NOT NULL,
+    event_id   text        COLLATE "C" NOT NULL,
+    source     text        COLLATE "C" NOT NULL,
+    handled_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (consumer, event_id, source)
+);
+CREATE INDEX {prefix}inbox_age ON {prefix}inbox (handled_at);
+
+-- What a consumer whose effects are elsewhere has processed. at: when the state began; token: who may end what is in progress.
+CREATE TABLE {prefix}dedup (
+    consumer   text        COLLATE "C" NOT NULL,
+    event_id   text        COLLATE "C" NOT NULL,
+    source     text        COLLATE "C" NOT NULL,
+    state      text        COLLATE "C" NOT NULL CHECK (state IN ('in_progress', 'processed', 'failed')),
+    token      text        COLLATE "C" NOT NULL,
+    at         timestamptz NOT NULL,
+    taken_over boolean     NOT NULL DEFAULT false,
+    last_error text,
+    PRIMARY KEY (consumer, event_id, source)
+);
+CREATE INDEX {prefix}dedup_age ON {prefix}dedup (at) WHERE state <> 'in_progress';
+
 CREATE TABLE {prefix}audit (
     id      bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at      timestamptz NOT NULL DEFAULT clock_timestamp(),

@@ -1,4 +1,4 @@
--- Schema 1: the log, its lanes, what they set aside, keys and the audit. Times are microseconds since 1970 in UTC.
+-- Schema 1: the log, its lanes, what they set aside, what consumers have handled, keys and the audit. Times are microseconds since 1970 in UTC.
 --
 -- STRICT keeps a plain-SQL producer from storing a text where a time belongs, which would stop every lane at that row.
 
@@ -91,6 +91,30 @@ CREATE TABLE {prefix}keys (
     hash       BLOB    NOT NULL UNIQUE CHECK (length(hash) = 32),
     created_at INTEGER NOT NULL
 ) STRICT;
+
+-- What a consumer has handled: written first in the transaction of the event's effect, so that it is there if the effect is.
+CREATE TABLE {prefix}inbox (
+    consumer   TEXT    NOT NULL,
+    event_id   TEXT    NOT NULL,
+    source     TEXT    NOT NULL,
+    handled_at INTEGER NOT NULL DEFAULT (CAST(strftime('%s','now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f','now'), 4) AS INTEGER) * 1000),
+    PRIMARY KEY (consumer, event_id, source)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX {prefix}inbox_age ON {prefix}inbox (handled_at);
+
+-- What a consumer whose effects are elsewhere has processed. at: when the state began; token: who may end what is in progress.
+CREATE TABLE {prefix}dedup (
+    consumer   TEXT    NOT NULL,
+    event_id   TEXT    NOT NULL,
+    source     TEXT    NOT NULL,
+    state      TEXT    NOT NULL CHECK (state IN ('in_progress', 'processed', 'failed')),
+    token      TEXT    NOT NULL,
+    at         INTEGER NOT NULL,
+    taken_over INTEGER NOT NULL DEFAULT 0 CHECK (taken_over IN (0, 1)),
+    last_error TEXT,
+    PRIMARY KEY (consumer, event_id, source)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX {prefix}dedup_age ON {prefix}dedup (at) WHERE state <> 'in_progress';
 
 CREATE TABLE {prefix}audit (
     id      INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -7,6 +7,7 @@ use posthaste_core::{Error, Result};
 use tokio_postgres::Client;
 
 use super::change::{self, Change, Step};
+use super::inbox;
 use super::lanes::{self, KnownLane, Passed};
 use super::prune::{self, Before};
 use super::scan::Stretch;
@@ -46,12 +47,17 @@ impl PostgresStore {
                 };
                 self.prune(before, dry_run, note).await
             }
+            Command::PruneInbox { age, dry_run } => {
+                check_prune(filter)?;
+                let before = self.now().await?.before(age);
+                self.prune_inbox(before, dry_run, note).await
+            }
             Command::Rebase { upgraded, dry_run } => self.rebase(filter, upgraded, dry_run, note).await,
             other => Err(Error::rejected(format!("this store does not know the command {:?}", other.name()))),
         }
     }
 
-    async fn now(&self) -> Result<Timestamp> {
+    pub(in crate::store::postgres) async fn now(&self) -> Result<Timestamp> {
         let row = self.client().await?.query_typed_one(&self.sql.now, &[]).await.map_err(explain)?;
         rows::time(&row, 0).map_err(explain)
     }
@@ -254,6 +260,18 @@ impl PostgresStore {
             } {}
             insert_note(&client, &self.sql.audit_insert, &note, applied).await.map_err(explain)?;
         }
+        Ok(applied)
+    }
+
+    async fn prune_inbox(&self, before: Timestamp, dry_run: bool, note: Note) -> Result<Applied> {
+        let client = self.client().await?;
+        if dry_run {
+            let matched = inbox::count(&client, &self.sql, before).await.map_err(explain)?;
+            return Ok(Applied::new(matched, 0));
+        }
+        let gone = inbox::prune(&client, &self.sql, before).await.map_err(explain)?;
+        let applied = Applied::new(gone, gone);
+        insert_note(&client, &self.sql.audit_insert, &note, applied).await.map_err(explain)?;
         Ok(applied)
     }
 

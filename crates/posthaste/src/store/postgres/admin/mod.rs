@@ -3,6 +3,7 @@
 mod apply;
 mod change;
 mod find;
+mod inbox;
 mod lanes;
 mod prune;
 mod question;

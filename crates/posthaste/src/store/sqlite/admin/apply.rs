@@ -10,6 +10,7 @@ use posthaste_core::{Error, Result};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::change::{self, Change, Step};
+use super::inbox;
 use super::lanes::{self, KnownLane};
 use super::prune::{self, Before};
 use super::scan::Stretch;
@@ -40,6 +41,11 @@ impl SqliteStore {
                 };
                 self.prune(before, dry_run, note).await
             }
+            Command::PruneInbox { age, dry_run } => {
+                check_prune(filter)?;
+                let before = self.clock.now().before(age);
+                self.prune_inbox(before, dry_run, note).await
+            }
             Command::Rebase { .. } => Err(Error::rejected(
                 "a place in a file is a number that means the same wherever the file is; there is nothing to rebase",
             )),
@@ -68,6 +74,14 @@ impl SqliteStore {
         };
         self.in_steps(dry_run, whole.first, note, move |connection, sql, first, now| {
             change::step(connection, sql, &filter, &change, Stretch { first, ..whole }, now)
+        })
+        .await
+    }
+
+    async fn prune_inbox(&self, before: Timestamp, dry_run: bool, note: Note) -> Result<Applied> {
+        self.in_steps(dry_run, inbox::FIRST, note, move |connection, sql, at, now| match now {
+            Some(_) => inbox::prune_step(connection, sql, at, before),
+            None => inbox::count(connection, sql, before),
         })
         .await
     }

@@ -7,25 +7,25 @@ const LONGEST: Duration = Duration::from_secs(5);
 
 /// Pauses that double from a tenth of a second to five, with jitter, until it is over.
 #[derive(Debug, Default)]
-pub(super) struct Outage {
+pub(crate) struct Outage {
     failures: u32,
 }
 
 impl Outage {
     /// The next pause.
-    pub(super) fn pause(&mut self) -> Duration {
+    pub(crate) fn pause(&mut self) -> Duration {
         let longest = FIRST.saturating_mul(1 << self.failures.min(10)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         longest.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
     /// It is over.
-    pub(super) fn over(&mut self) {
+    pub(crate) fn over(&mut self) {
         self.failures = 0;
     }
 
     /// Whether this would be the first failure of a row: the one worth a log line of its own.
-    pub(super) fn is_new(&self) -> bool {
+    pub(crate) fn is_new(&self) -> bool {
         self.failures == 0
     }
 }

@@ -1,0 +1,240 @@
+//! A worker: takes a share of what may be handled, handles and settles it.
+
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+use tracing::warn;
+
+use super::Letter;
+use super::steps::Stepped;
+use super::cx::Ground;
+use super::desk::Desk;
+use super::engine::{Done, Engine, Then};
+use super::failure::Failure;
+use crate::broker::{Count, Delivery, Receipt};
+use crate::envelope::Envelope;
+use crate::telemetry::field;
+use crate::{BoxFuture, Result, crash};
+
+/// A worker takes at most so many at a time where each has a transaction of its own.
+const SHARE_MAX: usize = 32;
+
+/// What the workers of a consumer share.
+pub(super) struct Shop<D: Ground, S> {
+    pub(super) engine: Engine<D, S>,
+    pub(super) desk: Desk,
+    pub(super) workers: usize,
+    /// Events per transaction; 1: each its own.
+    pub(super) batch: usize,
+    /// Whether a retry of a keyed event is held here, because the broker would let others of its key pass.
+    pub(super) holds_keys: bool,
+    /// Becomes true when the grace period is over.
+    pub(super) abandoned: watch::Receiver<bool>,
+}
+
+impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
+    /// Works until the desk is closed and empty, or abandoned.
+    pub(super) async fn work(self: Arc<Self>) {
+        let mut share = VecDeque::new();
+        let mut finished = Vec::new();
+        loop {
+            let mut more = pin!(self.desk.work_next());
+            // Listens before it looks, so that nothing comes unheard in between.
+            more.as_mut().enable();
+            let most = if self.batch > 1 { self.batch } else { SHARE_MAX };
+            // A batch is worth having full; otherwise everybody gets a part.
+            let among = if self.batch > 1 { 1 } else { self.workers };
+            let goes_on = self.desk.take(&mut share, most, among);
+            if share.is_empty() {
+                if !goes_on || self.is_abandoned() {
+                    return;
+                }
+                let mut abandoned = self.abandoned.clone();
+                tokio::select! {
+                    () = more => {}
+                    // An error means that the run was dropped, and this worker with it.
+                    _ = abandoned.wait_for(|over| *over) => return,
+                }
+                continue;
+            }
+            if self.batch > 1 {
+                self.handle_batch(&mut share, &mut finished).await;
+            } else {
+                self.handle_share(&mut share, &mut finished).await;
+            }
+            self.desk.settled(&mut finished);
+            self.engine.meters.in_flight.set(self.desk.unsettled() as f64);
+            // Handlers that never wait must not keep the thread for themselves.
+            tokio::task::coop::consume_budget().await;
+        }
+    }
+
+    pub(super) fn is_abandoned(&self) -> bool {
+        *self.abandoned.borrow()
+    }
+
+    async fn handle_share(&self, share: &mut VecDeque<Delivery>, finished: &mut Vec<Arc<Envelope>>) {
+        while let Some(delivery) = share.pop_front() {
+            let Delivery { envelope, attempt, receipt } = delivery;
+            let done = self.handle_one(&envelope, attempt, share, finished).await;
+            self.settle(envelope, attempt, receipt, done, finished).await;
+            tokio::task::coop::consume_budget().await;
+        }
+    }
+
+    /// Handles one event within its time; `None` when the consumer was told to let go of it. The rest of the share is given
+    /// back as soon as the handler has to wait.
+    pub(super) async fn handle_one(
+        &self,
+        envelope: &Arc<Envelope>,
+        attempt: u32,
+        share: &mut VecDeque<Delivery>,
+        finished: &mut Vec<Arc<Envelope>>,
+    ) -> Option<Done> {
+        let began = Instant::now();
+        let mut cx = self.engine.cx(envelope, attempt);
+        let mut handling = pin!(self.engine.handle(&mut cx));
+        let first = std::future::poll_fn(|task| Poll::Ready(handling.as_mut().poll(task))).await;
+        let done = match first {
+            Poll::Ready(done) => Some(done),
+            Poll::Pending => {
+                self.desk.settled(finished);
+                self.desk.give_back(share);
+                self.patiently(handling).await
+            }
+        };
+        self.engine.meters.took(began.elapsed());
+        done
+    }
+
+    /// Waits for a handler, at most its time and at most until everything is abandoned.
+    pub(super) async fn patiently(&self, handling: impl Future<Output = Done>) -> Option<Done> {
+        let limit = self.engine.timeout;
+        let mut abandoned = self.abandoned.clone();
+        tokio::select! {
+            biased;
+            done = timeout(limit, handling) => {
+                Some(done.unwrap_or_else(|_| Done::Failed(Failure::timed_out(limit))))
+            }
+            _ = abandoned.wait_for(|over| *over) => None,
+        }
+    }
+
+    /// Answers the broker, and notes the event as finished unless it is held here.
+    pub(super) async fn settle(
+        &self,
+        envelope: Arc<Envelope>,
+        attempt: u32,
+        receipt: Box<dyn Receipt>,
+        done: Option<Done>,
+        finished: &mut Vec<Arc<Envelope>>,
+    ) -> Stepped {
+        let meters = &self.engine.meters;
+        let failure = match done {
+            Some(Done::Failed(failure)) => failure,
+            Some(Done::Handled) => {
+                self.acked(envelope, receipt, &meters.handled, finished).await;
+                return Stepped::Handled;
+            }
+            Some(Done::Duplicate) => {
+                self.acked(envelope, receipt, &meters.duplicate, finished).await;
+                return Stepped::Duplicate;
+            }
+            Some(Done::Ignored) => {
+                self.acked(envelope, receipt, &meters.ignored, finished).await;
+                return Stepped::Ignored;
+            }
+            None => {
+                meters.released.increment(1);
+                self.answered(receipt.release(Duration::ZERO, Count::Nothing), &envelope).await;
+                finished.push(envelope);
+                return Stepped::Later(Duration::ZERO);
+            }
+        };
+        match self.engine.judge(&failure, &envelope, attempt) {
+            Then::Dead(reason) => {
+                meters.dead.increment(1);
+                warn!({ field::CONSUMER } = &*self.engine.name, { field::EVENT_ID } = envelope.id, { field::ATTEMPTS } = attempt, { field::ERROR } = %reason.message, code = %reason.code, "an event is dead");
+                let letter = Letter::new(&self.engine.name, &envelope, attempt, &reason);
+                let stepped = Stepped::Dead(reason.clone());
+                if self.answered(receipt.bury(reason), &envelope).await {
+                    tell(self.engine.on_dead.as_ref(), &letter);
+                }
+                finished.push(envelope);
+                stepped
+            }
+            Then::Again(pause) => {
+                meters.retry.increment(1);
+                tell_of(self.engine.on_failed.as_ref(), || Letter::new(&self.engine.name, &envelope, attempt, &failure.reason()));
+                self.again(envelope, attempt, receipt, pause, Count::Attempt, finished).await;
+                Stepped::Retry(pause)
+            }
+            Then::Later(pause) => {
+                meters.later.increment(1);
+                self.again(envelope, attempt, receipt, pause, Count::Nothing, finished).await;
+                Stepped::Later(pause)
+            }
+        }
+    }
+
+    async fn acked(
+        &self,
+        envelope: Arc<Envelope>,
+        receipt: Box<dyn Receipt>,
+        counter: &metrics::Counter,
+        finished: &mut Vec<Arc<Envelope>>,
+    ) {
+        counter.increment(1);
+        self.answered(receipt.ack(), &envelope).await;
+        crash::point("consumer: acked");
+        finished.push(envelope);
+    }
+
+    /// Tries again later: the broker keeps it meanwhile, or this process, where the broker would lose the key's order.
+    async fn again(
+        &self,
+        envelope: Arc<Envelope>,
+        attempt: u32,
+        receipt: Box<dyn Receipt>,
+        pause: Duration,
+        count: Count,
+        finished: &mut Vec<Arc<Envelope>>,
+    ) {
+        if self.holds_keys && envelope.key.is_some() && !self.is_abandoned() {
+            let attempt = if count == Count::Attempt { attempt.saturating_add(1) } else { attempt };
+            self.desk.hold(Delivery::new(envelope, attempt, receipt), Instant::now() + pause);
+            return;
+        }
+        self.answered(receipt.release(pause, count), &envelope).await;
+        finished.push(envelope);
+    }
+
+    /// Waits for the broker to take an answer; one that it does not take means that the event comes again.
+    async fn answered(&self, answer: BoxFuture<'static, Result<()>>, envelope: &Envelope) -> bool {
+        match answer.await {
+            Ok(()) => true,
+            Err(error) => {
+                self.engine.meters.receipt_errors.increment(1);
+                warn!({ field::CONSUMER } = &*self.engine.name, { field::EVENT_ID } = envelope.id, { field::ERROR } = %error, "the broker did not take the answer; the event will come again");
+                false
+            }
+        }
+    }
+}
+
+fn tell(hook: Option<&super::Hook>, letter: &Letter) {
+    if let Some(hook) = hook {
+        hook(letter);
+    }
+}
+
+fn tell_of(hook: Option<&super::Hook>, letter: impl FnOnce() -> Letter) {
+    if let Some(hook) = hook {
+        hook(&letter());
+    }
+}

@@ -1,0 +1,1 @@
+SELECT count(*) FROM {prefix}inbox WHERE handled_at < $1

@@ -1,0 +1,2 @@
+UPDATE {prefix}dedup SET state = ?5, at = ?6, last_error = ?7
+WHERE consumer = ?1 AND event_id = ?2 AND source = ?3 AND token = ?4 AND state = 'in_progress'

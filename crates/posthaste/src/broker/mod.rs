@@ -1,0 +1,45 @@
+//! Brokers, and the one place where a broker's URL is opened.
+
+use std::sync::Arc;
+
+use posthaste_core::{Error, Result};
+
+pub use posthaste_core::broker::*;
+pub use posthaste_core::local::LocalBroker;
+
+/// What this build can consume from.
+const SCHEMES: [&str; 1] = ["local:"];
+
+/// A broker in this process: no dependency, no server.
+pub fn local() -> LocalBroker {
+    LocalBroker::new()
+}
+
+/// Opens the broker that a URL names: `local:`, a new one in this process.
+///
+/// # Errors
+/// `Config` for a scheme that this build does not have, with those that it has. The URL itself is not repeated beyond its
+/// scheme, because it may hold a password.
+pub async fn open(url: &str) -> Result<Arc<dyn Broker>> {
+    if url == "local:" {
+        return Ok(Arc::new(local()));
+    }
+    let scheme: String = url.split(':').next().unwrap_or_default().chars().take(20).collect();
+    if scheme == "local" {
+        return Err(Error::config("nothing may follow local: in the URL of this broker"));
+    }
+    Err(Error::config(format!("there is no broker for {scheme}: in this build; it has {}", SCHEMES.join(", "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_unknown_scheme_is_told_what_there_is_and_keeps_its_password() {
+        let error = open("gopher://me:hunter2@host").await.err().unwrap().to_string();
+        assert!(error.contains("local:") && !error.contains("hunter2"), "{error}");
+        assert!(open("local:x").await.is_err() && open("").await.is_err());
+        assert!(open("local:").await.is_ok());
+    }
+}

@@ -1,0 +1,73 @@
+//! sqlx on Postgres under the laws of consumers, in a database of its own.
+
+use std::str::FromStr as _;
+use std::sync::Arc;
+
+use posthaste::schema::Backend;
+use posthaste::sql::Tx;
+use posthaste::{BoxFuture, Result};
+use posthaste_testkit::driver::{DriverRig, DriverRigMaker, DriverTx};
+use posthaste_testkit::rig::{Rig, RigClock, RigMaker as _};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{PgPool, Postgres, Transaction};
+
+use super::postgres::RIGS;
+use super::sqlite::away;
+
+pub(crate) struct SqlxPostgresDriver;
+
+impl DriverRigMaker for SqlxPostgresDriver {
+    fn name(&self) -> &'static str {
+        "sqlx-postgres"
+    }
+
+    fn missing(&self) -> Option<String> {
+        RIGS[0].missing()
+    }
+
+    fn rig(&self) -> BoxFuture<'_, Result<Arc<dyn DriverRig>>> {
+        Box::pin(async {
+            let scope = RIGS[0].rig(RigClock::Host).await?;
+            let url = scope.url().map_err(posthaste::Error::config)?;
+            let options = PgConnectOptions::from_str(&url).map_err(away)?;
+            let pool = PgPoolOptions::new().max_connections(8).connect_with(options).await.map_err(away)?;
+            let store = scope.open().await?;
+            Ok(Arc::new(PoolRig { pool, store, _scope: scope }) as Arc<dyn DriverRig>)
+        })
+    }
+}
+
+struct PoolRig {
+    pool: PgPool,
+    store: Arc<dyn Backend>,
+    _scope: Arc<dyn Rig>,
+}
+
+impl DriverRig for PoolRig {
+    fn begin(&self) -> BoxFuture<'_, Result<Box<dyn DriverTx>>> {
+        Box::pin(async {
+            let tx = self.pool.begin().await.map_err(away)?;
+            Ok(Box::new(SqlxTx(tx)) as Box<dyn DriverTx>)
+        })
+    }
+
+    fn store(&self) -> Arc<dyn Backend> {
+        Arc::clone(&self.store)
+    }
+}
+
+struct SqlxTx(Transaction<'static, Postgres>);
+
+impl DriverTx for SqlxTx {
+    fn tx(&mut self) -> &mut dyn Tx {
+        &mut self.0
+    }
+
+    fn commit(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
+        Box::pin(async { self.0.commit().await.map_err(away) })
+    }
+
+    fn rollback(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
+        Box::pin(async { self.0.rollback().await.map_err(away) })
+    }
+}
