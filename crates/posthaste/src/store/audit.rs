@@ -57,6 +57,7 @@ fn command_fields(command: &Command) -> Map<String, Value> {
             let seconds = |age: &Option<std::time::Duration>| age.map(|age| age.as_secs());
             json!({ "delivered_age_s": seconds(delivered_age), "dead_age_s": seconds(dead_age) })
         }
+        Command::Skip { age, reason, .. } => json!({ "age_s": age.as_secs(), "reason": reason }),
         Command::Rebase { upgraded, .. } => json!({ "upgraded": upgraded }),
         _ => json!({}),
     };
