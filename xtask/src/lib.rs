@@ -1,4 +1,5 @@
-//! The project's own tasks: `cargo xtask servers up|down`, `cargo xtask test`, `cargo xtask laws`.
+//! The project's own tasks: `cargo xtask servers up|down`, `cargo xtask test`, `cargo xtask laws`, `cargo
+//! xtask nemesis`.
 //!
 //! [`servers`] is also for tests that stop, kill and restart a server under load.
 
@@ -6,6 +7,7 @@ mod error;
 mod features;
 mod interrupt;
 mod laws;
+mod nemesis;
 mod processes;
 mod report;
 mod run;
@@ -48,6 +50,13 @@ enum Task {
         /// Only on these backends.
         #[arg(long, value_delimiter = ',', value_name = "BACKEND,…")]
         on: Vec<String>,
+    },
+    /// A line of real processes under kills, stops and cuts, and a check of what came of it; `--help` says more.
+    #[command(disable_help_flag = true)]
+    Nemesis {
+        /// As the nemesis understands them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
     },
 }
 
@@ -93,6 +102,7 @@ fn perform(task: Task, interrupt: &Interrupt) -> Result<bool> {
         Task::Servers { verb: ServersVerb::Down } => servers::down().map(|()| true),
         Task::Test => whole_check::test(interrupt),
         Task::Laws { filter, on } => laws::laws(filter.as_deref(), &on, interrupt),
+        Task::Nemesis { arguments } => nemesis::nemesis(&arguments, interrupt),
     }
 }
 

@@ -131,7 +131,7 @@ impl Run {
     }
 
     /// Makes `command` part of this run: marked, in a process group of its own, without our standard input.
-    pub(crate) fn adopt(&self, command: &mut Command) {
+    pub fn adopt(&self, command: &mut Command) {
         command.env(processes::MARK, processes::mark(&self.name)).process_group(0).stdin(Stdio::null());
     }
 }

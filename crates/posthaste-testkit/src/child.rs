@@ -43,12 +43,17 @@ pub(crate) struct Job {
 impl Job {
     /// Starts this program again for the job and waits for its end.
     pub(crate) async fn start(&self, program: &Path) -> io::Result<ExitStatus> {
+        self.spawn(program)?.wait().await
+    }
+
+    /// Starts this program again for the job.
+    pub(crate) fn spawn(&self, program: &Path) -> io::Result<tokio::process::Child> {
         let (point, nth) = self.point.clone().unwrap_or_default();
         let lines =
             [&self.backend, &self.url, &self.run, &point, &nth.to_string()].map(String::as_str).join("\n");
         let mut command = tokio::process::Command::new(program);
         command.env(JOB, format!("{lines}\n{}", self.journal.display())).kill_on_drop(true);
-        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null()).status().await
+        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null()).spawn()
     }
 
     #[expect(clippy::disallowed_methods, reason = "a child learns of its job from its environment")]

@@ -129,6 +129,23 @@ impl History {
 }
 
 impl Judgement {
+    /// Several lanes as one: an event is delivered when no lane that it is meant for lost it; all else is added up.
+    ///
+    /// `accepted` counts events, not events of lanes.
+    pub fn of_lanes(accepted: usize, lanes: impl IntoIterator<Item = Self>) -> Self {
+        let mut whole = Self { accepted, ..Self::default() };
+        for lane in lanes {
+            whole.lost.extend(lane.lost);
+            whole.phantom.extend(lane.phantom);
+            whole.order_broken.extend(lane.order_broken);
+            whole.duplicates += lane.duplicates;
+        }
+        whole.lost.sort();
+        whole.lost.dedup();
+        whole.delivered = accepted.saturating_sub(whole.lost.len());
+        whole
+    }
+
     /// Whether nothing was lost, nothing came from nowhere, order held, and no more came twice than that.
     pub fn is_good(&self, duplicates_max: usize) -> bool {
         self.lost.is_empty()
@@ -195,6 +212,15 @@ mod tests {
         let unknown = [("a", "", Known::Unknown)];
         assert!(history(&unknown, &[]).judge().is_good(0));
         assert!(history(&unknown, &["a"]).judge().is_good(0));
+    }
+
+    #[test]
+    fn what_one_of_two_lanes_lost_is_lost_once_and_their_duplicates_are_added() {
+        let lanes =
+            [history(&TWO, &["k1", "k1"]), history(&TWO, &["k1", "k1", "x"])].map(|lane| lane.judge());
+        let whole = Judgement::of_lanes(2, lanes);
+        assert_eq!((whole.accepted, whole.delivered, whole.duplicates), (2, 1, 2));
+        assert_eq!((whole.lost, whole.phantom), (vec!["k2".to_owned()], vec!["x".to_owned()]));
     }
 
     #[test]

@@ -18,6 +18,11 @@ pub enum Weather {
     Delay(Duration),
     /// Connections stay open and nothing passes.
     Stall,
+    /// What clients send passes, and nothing comes back.
+    Deaf,
+    /// The server's side of every connection ends, and the client's stays open and mute for good, as when the way between
+    /// them is gone. New connections are taken and stay mute too.
+    HalfOpen,
     /// Open connections are cut, new ones are accepted and cut at once.
     Refuse,
 }
@@ -84,20 +89,37 @@ async fn accept(listener: TcpListener, forecast: watch::Receiver<Forecast>) {
     }
 }
 
-async fn pass(client: TcpStream, mut forecast: watch::Receiver<Forecast>) -> io::Result<()> {
+async fn pass(mut client: TcpStream, mut forecast: watch::Receiver<Forecast>) -> io::Result<()> {
     let Forecast { weather, cuts, server } = *forecast.borrow();
-    if weather == Weather::Refuse {
-        return Ok(());
+    match weather {
+        Weather::Refuse => return Ok(()),
+        Weather::HalfOpen => {}
+        _ => {
+            let mut server = TcpStream::connect(server).await?;
+            let (from_client, to_client) = client.split();
+            let (from_server, to_server) = server.split();
+            let there = copy(from_client, to_server, forecast.clone(), |weather| weather != Weather::Stall);
+            let back = copy(from_server, to_client, forecast.clone(), |weather| {
+                !matches!(weather, Weather::Stall | Weather::Deaf)
+            });
+            let broken = forecast.wait_for(|now| {
+                matches!(now.weather, Weather::Refuse | Weather::HalfOpen) || now.cuts != cuts
+            });
+            let is_half_open = tokio::select! {
+                passed = async { tokio::try_join!(there, back) } => return passed.map(|_| ()),
+                now = broken => now.is_ok_and(|now| now.weather == Weather::HalfOpen && now.cuts == cuts),
+            };
+            if !is_half_open {
+                return Ok(());
+            }
+        }
     }
-    let server = TcpStream::connect(server).await?;
-    let (from_client, to_client) = client.into_split();
-    let (from_server, to_server) = server.into_split();
-    let there = copy(from_client, to_server, forecast.clone());
-    let back = copy(from_server, to_client, forecast.clone());
-    let cut = forecast.wait_for(|now| now.weather == Weather::Refuse || now.cuts != cuts);
+    // Nobody is at the other end any more: what the client sends goes nowhere, until it has had enough.
+    let gone = forecast.wait_for(|now| now.weather == Weather::Refuse || now.cuts != cuts);
+    let mut nowhere = tokio::io::sink();
     tokio::select! {
-        passed = async { tokio::try_join!(there, back) } => passed.map(|_| ()),
-        _ = cut => Ok(()),
+        swallowed = tokio::io::copy(&mut client, &mut nowhere) => swallowed.map(drop),
+        _ = gone => Ok(()),
     }
 }
 
@@ -105,12 +127,13 @@ async fn copy(
     mut from: impl AsyncReadExt + Unpin,
     mut to: impl AsyncWriteExt + Unpin,
     mut forecast: watch::Receiver<Forecast>,
+    passes: fn(Weather) -> bool,
 ) -> io::Result<()> {
     let mut chunk = vec![0; 16 * 1024];
     loop {
         let read = from.read(&mut chunk).await?;
         // Fails only when the proxy is gone, and then its tasks are too.
-        let now = forecast.wait_for(|now| now.weather != Weather::Stall).await.map(|now| now.weather);
+        let now = forecast.wait_for(|now| passes(now.weather)).await.map(|now| now.weather);
         if let Ok(Weather::Delay(span)) = now {
             tokio::time::sleep(span).await;
         }
@@ -163,6 +186,29 @@ mod tests {
         assert!(timeout(SOON, socket.read_u8()).await.unwrap().is_err(), "refused while open");
         let mut socket = TcpStream::connect(proxy.address()).await.unwrap();
         assert!(timeout(SOON, ask(&mut socket)).await.unwrap().is_err(), "refused when new");
+    }
+
+    #[tokio::test]
+    async fn a_half_open_connection_stays_mute_for_good_and_new_ones_pass_when_the_weather_is_fair() {
+        let (proxy, _server) = echo().await;
+        let mut socket = TcpStream::connect(proxy.address()).await.unwrap();
+        assert_eq!(ask(&mut socket).await.unwrap(), 7);
+        proxy.set(Weather::HalfOpen);
+        assert!(timeout(Duration::from_millis(50), ask(&mut socket)).await.is_err(), "mute");
+        proxy.set(Weather::Fair);
+        assert!(timeout(Duration::from_millis(50), ask(&mut socket)).await.is_err(), "mute for good");
+        let mut socket = TcpStream::connect(proxy.address()).await.unwrap();
+        assert_eq!(timeout(SOON, ask(&mut socket)).await.unwrap().unwrap(), 7, "a new one");
+    }
+
+    #[tokio::test]
+    async fn what_is_sent_over_a_deaf_connection_arrives_and_is_answered_later() {
+        let (proxy, _server) = echo().await;
+        let mut socket = TcpStream::connect(proxy.address()).await.unwrap();
+        proxy.set(Weather::Deaf);
+        assert!(timeout(Duration::from_millis(50), ask(&mut socket)).await.is_err(), "deaf");
+        proxy.set(Weather::Fair);
+        assert_eq!(timeout(SOON, socket.read_u8()).await.unwrap().unwrap(), 7);
     }
 
     #[tokio::test]

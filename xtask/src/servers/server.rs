@@ -1,7 +1,7 @@
 //! One private server: started, stopped, killed and started again on the same data and port.
 
 use std::fs::{self, OpenOptions};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -77,6 +77,11 @@ impl Server {
         self.kind
     }
 
+    /// Its own folder, which holds its data; for tests that change its settings between two starts.
+    pub fn folder(&self) -> &Path {
+        &self.home
+    }
+
     /// Where clients find it; the same before, during and after a restart.
     pub fn url(&self) -> String {
         self.recipe.url()
@@ -126,6 +131,21 @@ impl Server {
         self.end(|leader, kind| kill_process(leader, kind.stop_signal()))
     }
 
+    /// Ends it at once and without a checkpoint, as Postgres does when it is stopped in mode `immediate`.
+    pub fn quit(&mut self) -> Result<()> {
+        self.end(|leader, _| kill_process(leader, Signal::QUIT))
+    }
+
+    /// The process that was started, while it runs: of Postgres the postmaster.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// What it says goes here.
+    pub fn log(&self) -> PathBuf {
+        self.home.join("server.log")
+    }
+
     /// Ends it as a crash does, by SIGKILL; data and port stay for the next `start`.
     pub fn kill(&mut self) -> Result<()> {
         self.end(|leader, _| kill_process_group(leader, Signal::KILL))
@@ -155,10 +175,6 @@ impl Server {
         self.run.adopt(&mut command);
         command.stderr(log.try_clone().doing("share a log file")?).stdout(log);
         command.spawn().doing(format!("start {}", self.kind.name()))
-    }
-
-    fn log(&self) -> PathBuf {
-        self.home.join("server.log")
     }
 
     fn expect_success(&self, status: ExitStatus) -> Result<()> {

@@ -119,6 +119,13 @@ impl Lane {
         self
     }
 
+    /// Sends nothing more while so many answers are kept that are not stored yet: what a crash may repeat, beside the window.
+    #[must_use]
+    pub fn unsettled_max(mut self, events: usize) -> Self {
+        self.unsettled_max = events.max(1);
+        self
+    }
+
     /// Waits so long for an answer to one event; after that its outcome is unknown and it failed.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {

@@ -9,6 +9,19 @@ const SETTLE_EVERY: Duration = Duration::from_millis(25);
 /// A settle may take at most this share of the time: 1 / 20. Where one is dear, there are fewer of them.
 const SETTLE_SHARE: u32 = 20;
 
+/// How much a settle is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// There is nothing to record.
+    None,
+    /// There is something to record.
+    Some,
+    /// Somebody waits for it.
+    Urgent,
+    /// There are so many answers that the lane would have to stop without it.
+    Full,
+}
+
 /// Keeps the rhythm of settling under one lease, and this relay's own idea of how long the lease lasts.
 pub(super) struct Pace {
     length: Duration,
@@ -39,15 +52,17 @@ impl Pace {
         self.has_settled
     }
 
-    /// When the next settle is due: soon if there is something to record, at once if somebody waits for it.
-    pub(super) fn settle_at(&self, something: bool, urgent: bool) -> Instant {
+    /// When the next settle is due.
+    pub(super) fn settle_at(&self, need: Need) -> Instant {
         let breath = self.took * SETTLE_SHARE;
         // Counted from the last renewal: however long a settle takes, the lease comes before the rhythm.
         let renewal = self.renewed + self.length / 3;
-        match (something, urgent) {
-            (_, true) => renewal.min(self.settled + breath.min(self.length / 6)),
-            (true, false) => renewal.min(self.settled + SETTLE_EVERY.max(breath)),
-            (false, false) => renewal,
+        match need {
+            Need::None => renewal,
+            Need::Some => renewal.min(self.settled + SETTLE_EVERY.max(breath)),
+            Need::Urgent => renewal.min(self.settled + breath.min(self.length / 6)),
+            // So many answers at once are few settles per event, however often they come; half of the time is for them.
+            Need::Full => renewal.min(self.settled + self.took),
         }
     }
 
@@ -70,19 +85,29 @@ mod tests {
     async fn a_dear_settle_makes_the_next_one_wait_but_never_beyond_a_third_of_the_lease() {
         let start = Instant::now();
         let mut pace = Pace::new(Duration::from_secs(9), start);
-        assert_eq!(pace.settle_at(true, false), start + SETTLE_EVERY);
-        assert_eq!(pace.settle_at(false, false), start + Duration::from_secs(3));
+        assert_eq!(pace.settle_at(Need::Some), start + SETTLE_EVERY);
+        assert_eq!(pace.settle_at(Need::None), start + Duration::from_secs(3));
         let end = start + Duration::from_millis(50);
         pace.settled(start, end);
-        assert_eq!(pace.settle_at(true, false), end + Duration::from_secs(1));
+        assert_eq!(pace.settle_at(Need::Some), end + Duration::from_secs(1));
         pace.settled(start, start + Duration::from_secs(2));
-        assert_eq!(pace.settle_at(true, false), start + Duration::from_secs(3));
+        assert_eq!(pace.settle_at(Need::Some), start + Duration::from_secs(3));
         pace.settled(start, start + Duration::from_secs(4));
-        let next = pace.settle_at(true, true).max(start + Duration::from_secs(4));
+        let next = pace.settle_at(Need::Urgent).max(start + Duration::from_secs(4));
         assert!(
             next + Duration::from_secs(4) < pace.ends_at(),
             "as dear a settle again ends within the lease"
         );
         assert!(pace.deliver_until() < pace.ends_at());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lane_that_is_full_waits_as_long_as_its_settle_took_and_no_longer() {
+        let start = Instant::now();
+        let mut pace = Pace::new(Duration::from_secs(30), start);
+        let end = start + Duration::from_millis(200);
+        pace.settled(start, end);
+        assert_eq!(pace.settle_at(Need::Full), end + Duration::from_millis(200));
+        assert_eq!(pace.settle_at(Need::Some), end + Duration::from_secs(4));
     }
 }

@@ -8,7 +8,7 @@ mod sqlite;
 mod stored_event;
 
 pub use postgres::{
-    POSTGRES_COMPATIBLE_FROM, POSTGRES_SCHEMA, PostgresSql, postgres_ddl, postgres_migrations,
+    POSTGRES_COMPATIBLE_FROM, POSTGRES_SCHEMA, PostgresSql, postgres_ddl, postgres_migrations, postgres_roles,
 };
 pub use sqlite::{SQLITE_COMPATIBLE_FROM, SQLITE_SCHEMA, SqliteSql, sqlite_ddl, sqlite_migrations};
 pub use stored_event::StoredEvent;

@@ -16,7 +16,7 @@ pub(super) struct Round {
 }
 
 impl Round {
-    fn rate(&self) -> f64 {
+    pub(super) fn rate(&self) -> f64 {
         self.events as f64 / self.took.as_secs_f64().max(1e-9)
     }
 }
@@ -98,7 +98,14 @@ pub(super) fn millis(span: Duration) -> f64 {
     hundredths(span.as_secs_f64() * 1e3)
 }
 
-/// The most memory that this process ever had resident, in MiB; `None` where `/proc` does not say.
+/// Forgets the peak of the resident memory, so that the next one is of what follows. Where that cannot be had, the peak is of
+/// the whole run.
+#[cfg(feature = "postgres")]
+pub(super) fn forget_rss_peak() {
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+/// The most memory that this process had resident, in MiB; `None` where `/proc` does not say.
 pub(super) fn rss_peak_mib() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -5,12 +5,17 @@
 
 mod client;
 mod figures;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod publish;
 mod raw;
 mod relay;
+mod sqlite;
 mod target;
+#[cfg(feature = "postgres")]
+mod timed;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use crate::exit::Failure;
 
@@ -26,7 +31,8 @@ pub enum BenchCommand {
 /// How to measure relaying.
 #[derive(Debug, Args)]
 pub struct RelayArgs {
-    /// Where to keep the events; tables of its own are used and dropped again, a file that was not there is removed
+    /// Where to keep the events: a file that is not there yet, or a database without tables that begin with `bench_`.
+    /// Both are left as they were found
     #[arg(long, default_value = "sqlite://posthaste-bench.db", value_name = "URL")]
     pub store: String,
     /// Where to deliver
@@ -44,9 +50,23 @@ pub struct RelayArgs {
     /// How many rounds each side has
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
     pub rounds: u32,
-    /// Events per second while latency is measured
-    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub rate: u32,
+    /// Events per second while latency is measured [default: 500 on SQLite, 1000 on Postgres]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub rate: Option<u32>,
+    /// Also relay the same events with another engine (Postgres)
+    #[arg(long, value_enum, value_name = "ENGINE")]
+    pub against: Option<Against>,
+    /// Also relay for so many seconds while another session keeps a transaction open in which it published (Postgres)
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "120",
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub hold_transaction: Option<u64>,
+}
+
+/// What the log engine is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Against {
+    /// A status and a lease in every row: one UPDATE claims, one UPDATE settles
+    Rows,
 }
 
 /// How to measure publishing.

@@ -1,22 +1,22 @@
-//! How fast a backlog is relayed, how late a single event arrives, how much memory and idle time it takes.
+//! How fast a backlog is relayed, how late a single event arrives, how much memory and idle time it takes: what is the
+//! same on every store.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::{StreamExt, TryStreamExt, stream};
 use posthaste::envelope::Envelope;
-use posthaste::prefix::TablePrefix;
+use posthaste::publisher::Publisher;
 use posthaste::relay::{Lane, Relay};
 use posthaste::schema::Backend;
-use posthaste::store::{StoreOptions, open_with};
+use posthaste::store::Store;
 use posthaste::target::Target;
-use serde_json::json;
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::RelayArgs;
-use super::figures::{Round, Summary, cpu_time, hundredths, millis, percentile, progress, rss_peak_mib};
-use super::raw;
+use super::figures::{Summary, cpu_time, hundredths, progress};
 use super::target::Noting;
 use crate::exit::Failure;
 
@@ -25,166 +25,152 @@ const SEED_BYTES: u64 = 4 * 1024 * 1024;
 /// How long latency and idle time are measured.
 const LATENCY_FOR: Duration = Duration::from_secs(4);
 const IDLE_FOR: Duration = Duration::from_secs(3);
+/// How many publishes may be on their way while latency is measured.
+const PUBLISHERS: usize = 8;
 /// How long to wait for the last event of the latency measurement.
 const ARRIVE_WITHIN: Duration = Duration::from_secs(30);
 
-/// A store of the bench's own, gone at its end.
-struct Bench {
-    store: Arc<dyn Backend>,
-    prefix: TablePrefix,
-    path: PathBuf,
-    target: Arc<dyn Target>,
-    remove: bool,
-}
-
 pub(super) async fn measure(args: &RelayArgs) -> Result<Summary, Failure> {
-    let bench = Bench::open(args).await?;
-    let summary = bench.measure(args).await;
-    bench.remove();
-    summary
+    if args.store.starts_with("postgres:") || args.store.starts_with("postgresql:") {
+        return on_postgres(args).await;
+    }
+    if args.against.is_some() || args.hold_transaction.is_some() {
+        return Err(Failure::usage(
+            "--against and --hold-transaction compare what happens in a server; give --store postgres://…",
+        ));
+    }
+    super::sqlite::measure(args).await
 }
 
-impl Bench {
-    async fn open(args: &RelayArgs) -> Result<Self, Failure> {
-        let path = args.store.trim_start_matches("sqlite:").trim_start_matches("//");
-        let path = PathBuf::from(path.split('?').next().unwrap_or(path));
-        let remove = !path.exists();
-        if !remove {
-            let named = path.display();
-            return Err(Failure::usage(format!(
-                "{named} exists; name a file that does not: the bench makes and removes it"
-            )));
-        }
-        let mut options = StoreOptions::default();
-        options.prefix = "bench_".parse()?;
-        let prefix = options.prefix.clone();
-        let store = open_with(&args.store, options).await?;
-        let target = posthaste::target::open(&args.to)?;
-        Ok(Self { store, prefix, path, target, remove })
-    }
+#[cfg(feature = "postgres")]
+async fn on_postgres(args: &RelayArgs) -> Result<Summary, Failure> {
+    super::postgres::measure(args).await
+}
 
-    async fn measure(&self, args: &RelayArgs) -> Result<Summary, Failure> {
-        self.seed(args).await?;
-        let mut rounds = Vec::new();
-        let bar = progress("rounds", u64::from(args.rounds));
-        for number in 0..args.rounds {
-            rounds.push(self.raw_round().await?);
-            rounds.push(self.relay_round(number).await?);
-            bar.inc(1);
-        }
-        bar.finish_and_clear();
-        let rss = rss_peak_mib();
-        let (latencies, idle) = self.live(args).await?;
-        let facts = vec![
-            ("p50_ms", json!(millis(percentile(&latencies, 0.5)))),
-            ("p99_ms", json!(millis(percentile(&latencies, 0.99)))),
-            ("rss_mb", json!(rss)),
-            ("idle_cpu_percent", json!(idle)),
-            ("store", json!("sqlite")),
-            ("to", json!(self.to(args))),
-            ("events", json!(args.events)),
-            ("size", json!(args.size)),
-            ("keys", json!(args.keys)),
-            ("latency_rate", json!(args.rate)),
-        ];
-        Ok(Summary { bench: "relay", sides: ["relay", "raw"], rounds, facts })
-    }
+#[cfg(not(feature = "postgres"))]
+async fn on_postgres(_: &RelayArgs) -> Result<Summary, Failure> {
+    Err(Failure::config("this build has no Postgres; build it with the feature `postgres`"))
+}
 
-    /// Only the scheme: the rest of a target's URL may hold a password.
-    fn to(&self, args: &RelayArgs) -> String {
-        args.to.split_inclusive(':').next().unwrap_or_default().to_owned()
+/// Publishes the backlog.
+pub(super) async fn seed(store: &dyn Backend, args: &RelayArgs) -> Result<(), Failure> {
+    let bar = progress("making the backlog", args.events);
+    let chunk = (SEED_BYTES / args.size).clamp(1, 1_000);
+    let mut made = 0;
+    while made < args.events {
+        let count = chunk.min(args.events - made);
+        store.publish((made..made + count).map(|number| event(number, args)).collect()).await?;
+        made += count;
+        bar.inc(count);
     }
+    bar.finish_and_clear();
+    Ok(())
+}
 
-    async fn seed(&self, args: &RelayArgs) -> Result<(), Failure> {
-        let bar = progress("making the backlog", args.events);
-        let chunk = (SEED_BYTES / args.size).clamp(1, 1_000);
-        let mut made = 0;
-        while made < args.events {
-            let count = chunk.min(args.events - made);
-            self.store.publish((made..made + count).map(|number| event(number, args)).collect()).await?;
-            made += count;
-            bar.inc(count);
-        }
-        bar.finish_and_clear();
-        Ok(())
+/// A lane drains the whole log, and everything is settled at the end: how many events, and how long it took.
+pub(super) async fn drain(
+    store: Arc<dyn Store>,
+    target: &Arc<dyn Target>,
+    lane: &str,
+) -> Result<(u64, Duration), Failure> {
+    let relay = Relay::new(store).lane(Lane::named(lane)?.to(Arc::clone(target)));
+    // A task, as a running relay's lanes are: beside its connections, and not in a thread of its own.
+    let mut task = JoinSet::new();
+    let start = Instant::now();
+    task.spawn(async move { relay.once().await });
+    let ended = task.join_next().await.ok_or_else(|| Failure::other("the relay did not start"))?;
+    let report = ended.map_err(|error| Failure::other(error.to_string()))??;
+    Ok((report.delivered, start.elapsed()))
+}
+
+/// What a lane that has caught up was measured with.
+pub(super) struct Live {
+    /// From before the publish to the target, sorted.
+    pub(super) since_publish: Vec<Duration>,
+    /// From the moment when the publisher knew of the commit, sorted.
+    #[cfg(feature = "postgres")]
+    pub(super) since_commit: Vec<Duration>,
+    pub(super) idle_cpu_percent: Option<f64>,
+}
+
+/// A lane that has caught up: how late single events arrive, and what it costs to wait for them.
+pub(super) async fn live(
+    store: Arc<dyn Store>,
+    publisher: &dyn Publisher,
+    target: &Arc<dyn Target>,
+    args: &RelayArgs,
+    rate: u32,
+) -> Result<Live, Failure> {
+    let target = Arc::new(Noting::new(Arc::clone(target)));
+    let lane =
+        Lane::named("live")?.to(Arc::clone(&target) as Arc<dyn Target>).start(posthaste::lane::Start::Now);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let relay = Relay::new(store).lane(lane);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(relay.run(async {
+        let _ = stopped.await;
+    }));
+    let idle_cpu_percent = idle_percent().await;
+    let sent = publish_paced(publisher, args, rate).await?;
+    let start = Instant::now();
+    while target.arrived() < sent.len() && start.elapsed() < ARRIVE_WITHIN {
+        sleep(Duration::from_millis(5)).await;
     }
-
-    async fn raw_round(&self) -> Result<Round, Failure> {
-        let (path, prefix) = (self.path.display().to_string(), self.prefix.clone());
-        let scan = tokio::task::spawn_blocking(move || raw::read_all(&path, &prefix)).await;
-        let (events, took) = scan.map_err(|error| Failure::other(error.to_string()))??;
-        Ok(Round { side: "raw", events, took })
+    let _ = stop.send(());
+    while let Some(ended) = tasks.join_next().await {
+        ended.map_err(|error| Failure::other(error.to_string()))??;
     }
-
-    /// A lane that did not exist before drains the whole log, and everything is settled at the end.
-    async fn relay_round(&self, number: u32) -> Result<Round, Failure> {
-        let lane = Lane::named(&format!("round-{number}"))?.to(Arc::clone(&self.target));
-        let relay = Relay::new(Arc::clone(&self.store) as Arc<dyn posthaste::store::Store>).lane(lane);
-        let start = Instant::now();
-        let report = relay.once().await?;
-        Ok(Round { side: "relay", events: report.delivered, took: start.elapsed() })
-    }
-
-    /// A lane that has caught up: how late single events arrive, and what it costs to wait for them.
-    async fn live(&self, args: &RelayArgs) -> Result<(Vec<Duration>, Option<f64>), Failure> {
-        let target = Arc::new(Noting::new(Arc::clone(&self.target)));
-        let lane = Lane::named("live")?
-            .to(Arc::clone(&target) as Arc<dyn Target>)
-            .start(posthaste::lane::Start::Now);
-        let (stop, stopped) = oneshot::channel::<()>();
-        let relay = Relay::new(Arc::clone(&self.store) as Arc<dyn posthaste::store::Store>).lane(lane);
-        let mut tasks = tokio::task::JoinSet::new();
-        tasks.spawn(relay.run(async {
-            let _ = stopped.await;
-        }));
-        let idle = idle_percent().await;
-        let sent = self.publish_paced(args).await?;
-        let start = Instant::now();
-        while target.arrived() < sent.len() && start.elapsed() < ARRIVE_WITHIN {
-            sleep(Duration::from_millis(5)).await;
-        }
-        let _ = stop.send(());
-        while let Some(ended) = tasks.join_next().await {
-            ended.map_err(|error| Failure::other(error.to_string()))??;
-        }
-        let arrivals = target.take();
-        let mut latencies: Vec<_> = sent
-            .iter()
-            .filter_map(|(id, at)| arrivals.get(id).map(|arrived| arrived.duration_since(*at)))
-            .collect();
+    let arrivals = target.take();
+    let latencies = |since: fn(&Sent) -> Instant| {
+        let arrived = |sent: &Sent| arrivals.get(&sent.id).map(|at| at.saturating_duration_since(since(sent)));
+        let mut latencies: Vec<_> = sent.iter().filter_map(arrived).collect();
         latencies.sort();
-        Ok((latencies, idle))
-    }
+        latencies
+    };
+    Ok(Live {
+        since_publish: latencies(|sent| sent.at),
+        #[cfg(feature = "postgres")]
+        since_commit: latencies(|sent| sent.committed),
+        idle_cpu_percent,
+    })
+}
 
-    async fn publish_paced(&self, args: &RelayArgs) -> Result<Vec<(String, Instant)>, Failure> {
-        let count = u64::from(args.rate) * LATENCY_FOR.as_secs();
-        let mut beat = interval(Duration::from_secs(1) / args.rate);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let bar = progress("latency", count);
-        let mut sent = Vec::new();
-        for number in 0..count {
-            beat.tick().await;
-            let event = event(number, args);
-            sent.push((event.id.clone(), Instant::now()));
-            self.store.publish(vec![event]).await?;
-            bar.inc(1);
-        }
-        bar.finish_and_clear();
-        Ok(sent)
-    }
+/// An event whose way is measured.
+struct Sent {
+    id: String,
+    at: Instant,
+    #[cfg(feature = "postgres")]
+    committed: Instant,
+}
 
-    fn remove(self) {
-        let Self { store, path, remove, .. } = self;
-        drop(store);
-        if remove {
-            for suffix in ["", "-wal", "-shm"] {
-                let mut name = path.clone().into_os_string();
-                name.push(suffix);
-                // A file that is not there is what we want.
-                let _ = std::fs::remove_file(name);
-            }
-        }
-    }
+async fn publish_paced(
+    publisher: &dyn Publisher,
+    args: &RelayArgs,
+    rate: u32,
+) -> Result<Vec<Sent>, Failure> {
+    let count = u64::from(rate) * LATENCY_FOR.as_secs();
+    let mut beat = interval(Duration::from_secs(1) / rate);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let bar = progress("latency", count);
+    let beats = stream::unfold((beat, 0), async |(mut beat, number)| {
+        beat.tick().await;
+        (number < count).then_some((number, (beat, number + 1)))
+    });
+    let publishing = beats.map(|number| async move {
+        let event = event(number, args);
+        let (id, at) = (event.id.clone(), Instant::now());
+        publisher.publish(vec![event]).await?;
+        Ok::<_, Failure>(Sent {
+            id,
+            at,
+            #[cfg(feature = "postgres")]
+            committed: Instant::now(),
+        })
+    });
+    // Several at once, so that the rate holds where a commit takes longer than a beat.
+    let sent = publishing.buffer_unordered(PUBLISHERS).inspect(|_| bar.inc(1)).try_collect().await?;
+    bar.finish_and_clear();
+    Ok(sent)
 }
 
 /// Processor time of the whole process while nothing happens, in percent of one core.
@@ -195,6 +181,11 @@ async fn idle_percent() -> Option<f64> {
     sleep(IDLE_FOR).await;
     let used = cpu_time()?.saturating_sub(before);
     Some(hundredths(used.as_secs_f64() / start.elapsed().as_secs_f64() * 100.0))
+}
+
+/// Only the scheme: the rest of a target's URL may hold a password.
+pub(super) fn scheme(args: &RelayArgs) -> String {
+    args.to.split_inclusive(':').next().unwrap_or_default().to_owned()
 }
 
 fn event(number: u64, args: &RelayArgs) -> Envelope {

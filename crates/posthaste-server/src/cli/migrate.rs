@@ -16,7 +16,11 @@ pub(super) enum Verb {
     /// Say which version is there and which this binary wants
     Status,
     /// Print the SQL that makes the tables
-    Print,
+    Print {
+        /// Print the SQL that makes the roles of a Postgres database and gives them their rights
+        #[arg(long)]
+        roles: bool,
+    },
 }
 
 /// Which version is there, and which is wanted.
@@ -32,7 +36,16 @@ struct StatusDocument {
 
 pub(super) async fn run(verb: &Verb, context: &Context) -> Result<(), Failure> {
     match verb {
-        Verb::Print => {
+        Verb::Print { roles: true } => {
+            let store = &context.config.store;
+            if !store.is_postgres() {
+                return Err(Failure::usage(
+                    "print the roles: an embedded store has none, its file's rights count; say --store postgres://…",
+                ));
+            }
+            output::write(posthaste_core::sql::postgres_roles(&store.prefix).as_bytes())
+        }
+        Verb::Print { roles: false } => {
             let store = &context.config.store;
             let ddl = if store.is_postgres() {
                 posthaste_core::sql::postgres_ddl(&store.prefix)

@@ -1,5 +1,6 @@
 //! `[store]`: where events are kept.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +30,18 @@ pub struct StoreConfig {
     pub retain_max: Duration,
     /// What a commit of an embedded store waits for.
     pub synchronous: Synchronous,
+    /// The CAs that a server's certificate may be of; `None`: the system's.
+    pub tls_ca: Option<PathBuf>,
+    /// How long a statement may take on a server.
+    pub statement_timeout: Duration,
+    /// How long a statement waits for a lock on a server.
+    pub lock_timeout: Duration,
+    /// After so long a server ends a transaction in which nothing happens.
+    pub idle_timeout: Duration,
 }
+
+/// What a limit on a server may be.
+const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
 
 impl StoreConfig {
     /// The file of an embedded store, without asking whether it is there.
@@ -54,7 +66,14 @@ impl StoreConfig {
             retain_max: section.duration("retain_max"),
             synchronous: section
                 .choice("synchronous", &[("full", Synchronous::Full), ("normal", Synchronous::Normal)]),
+            tls_ca: Some(section.text("tls_ca")).filter(|file| !file.is_empty()).map(PathBuf::from),
+            statement_timeout: section.duration("statement_timeout"),
+            lock_timeout: section.duration("lock_timeout"),
+            idle_timeout: section.duration("idle_timeout"),
         };
+        section.within("statement_timeout", config.statement_timeout, TIMEOUTS);
+        section.within("lock_timeout", config.lock_timeout, TIMEOUTS);
+        section.within("idle_timeout", config.idle_timeout, TIMEOUTS);
         section.choice("engine", &[("log", ())]);
         section.require("url", config.has_known_scheme(), || {
             "is not the address of a store that this build has; write sqlite://FILE or postgres://USER@HOST/DATABASE".to_owned()
@@ -99,6 +118,10 @@ fn options(config: &Config) -> StoreOptions {
     let mut options = StoreOptions::default();
     options.prefix = config.store.prefix.clone();
     options.synchronous = config.store.synchronous;
+    options.tls_ca = config.store.tls_ca.clone();
+    options.statement_timeout = config.store.statement_timeout;
+    options.lock_timeout = config.store.lock_timeout;
+    options.idle_timeout = config.store.idle_timeout;
     options.payload_bytes_max = config.server.payload_max;
     options
 }

@@ -7,7 +7,7 @@ pub mod tx;
 use crate::drive::StoreBench;
 use crate::law::Law;
 use crate::laws;
-use line::{LineBench, crashing, delivering, failing, sharing, stopping};
+use line::{LineBench, crashing, delivering, failing, freezing, sharing, stopping};
 use tx::TxBench;
 
 use store::{
@@ -134,7 +134,10 @@ pub const LINE_LAWS: &[LineLaw] = laws![
     failing::hooks_hear_of_failures_and_deaths,
     sharing::two_relays_deliver_everything_once,
     sharing::two_relays_end_up_with_half_of_the_lanes_each,
+    sharing::five_relays_deliver_everything_once,
     sharing::a_relay_stopped_past_its_lease_records_nothing,
+    freezing::a_settle_that_stands_still_does_not_keep_its_lane,
+    freezing::a_process_stopped_past_its_lease_goes_on_and_loses_nothing,
     stopping::a_graceful_stop_settles_what_is_in_flight_and_frees_the_lane,
     stopping::a_stop_ends_after_its_grace_period,
     stopping::a_relay_dropped_at_any_moment_loses_nothing,

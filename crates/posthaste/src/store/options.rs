@@ -1,5 +1,6 @@
 //! What a store can be told when it is opened.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,15 @@ pub struct StoreOptions {
     pub payload_bytes_max: usize,
     /// How long to wait for another process that holds the file's write lock.
     pub busy_timeout: Duration,
+    /// The PEM file of the CAs whose certificates a server may have. `None`: those of the system. `sslrootcert=` in the
+    /// URL has the last word.
+    pub tls_ca: Option<PathBuf>,
+    /// How long a statement may take on a server. Tables may be changed for longer.
+    pub statement_timeout: Duration,
+    /// How long a statement waits for a lock that somebody else holds on a server.
+    pub lock_timeout: Duration,
+    /// After so long a server ends a transaction in which nothing happens: of a process that is stopped, or cut off.
+    pub idle_timeout: Duration,
 }
 
 impl Default for StoreOptions {
@@ -38,6 +48,10 @@ impl Default for StoreOptions {
             synchronous: Synchronous::default(),
             payload_bytes_max: PAYLOAD_BYTES_MAX,
             busy_timeout: Duration::from_secs(5),
+            tls_ca: None,
+            statement_timeout: Duration::from_secs(30),
+            lock_timeout: Duration::from_secs(5),
+            idle_timeout: Duration::from_secs(5),
         }
     }
 }

@@ -6,6 +6,7 @@ use tracing::{info, warn};
 use super::{Drive, End, Leaving, Settling, Until};
 use crate::lane::Order;
 use crate::relay::meters::Tally;
+use crate::relay::pace::Need;
 use crate::store::{Settled, Standing, Then};
 use crate::telemetry::field;
 use crate::{Result, crash};
@@ -33,7 +34,12 @@ impl Drive<'_> {
         let something = !self.outcomes.is_empty() || self.unrecorded;
         let full = self.outcomes.len() >= self.lane.unsettled_max / 2;
         let idle = self.until == Until::Idle && something && self.window.in_flight() == 0;
-        self.pace.settle_at(something, full || idle || self.parks || self.report_next.is_some())
+        self.pace.settle_at(match () {
+            () if full => Need::Full,
+            () if idle || self.parks || self.report_next.is_some() => Need::Urgent,
+            () if something => Need::Some,
+            () => Need::None,
+        })
     }
 
     pub(super) fn begin_settling(&mut self) -> Vec<Settled> {

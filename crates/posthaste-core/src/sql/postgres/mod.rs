@@ -22,6 +22,11 @@ pub fn postgres_ddl(prefix: &TablePrefix) -> String {
     postgres_migrations(prefix).into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("\n")
 }
 
+/// The statements that make the three roles and give them the rights that each needs on tables with this prefix.
+pub fn postgres_roles(prefix: &TablePrefix) -> String {
+    prefix.apply(include_str!("roles.sql"))
+}
+
 /// Makes a struct with one text per statement; a statement's file has its field's name.
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -87,10 +92,12 @@ statements! {
     event_get,
     /// Events with the lengths of their payloads.
     event_look,
-    /// What committed late between two ticks.
-    window_late,
-    /// What is new between two ticks.
-    window_new,
+    /// The first page between two ticks: what committed late, then what is new.
+    window_begin,
+    /// A page of what is new between two ticks.
+    window_page,
+    /// Which events of a page are parked.
+    parked_among,
     /// A lane's place.
     lane_get,
     /// A lane as a claim sees it.

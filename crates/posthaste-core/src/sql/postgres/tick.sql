@@ -9,7 +9,7 @@ WITH t AS (SELECT id, last_seq FROM {prefix}ticks WHERE id = $1 AND token = $2::
      want AS (SELECT t.id, t.last_seq FROM t
         WHERE (SELECT id FROM newer) IS NULL
           AND ($5
-            OR (SELECT xid FROM {prefix}events WHERE xid >= $3::xid8 ORDER BY xid LIMIT 1) IS NOT NULL
+            OR (SELECT xid FROM {prefix}events WHERE xid >= $3::text::xid8 ORDER BY xid LIMIT 1) IS NOT NULL
             OR (SELECT x FROM unnest($4::text[]::xid8[]) x
                 WHERE pg_visible_in_snapshot(x, pg_current_snapshot())
                   AND (SELECT e.xid FROM {prefix}events e WHERE e.xid = x LIMIT 1) IS NOT NULL LIMIT 1) IS NOT NULL)),
@@ -19,7 +19,10 @@ WITH t AS (SELECT id, last_seq FROM {prefix}ticks WHERE id = $1 AND token = $2::
 SELECT (SELECT count(*) FROM t) AS known, (SELECT count(*) FROM want) AS wanted,
        b.id, b.token::text, b.snap::text, b.low, b.is_made,
        -- Never below local: a database that commits without waiting would deliver what a crash takes back.
-       CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'local', true) END
+       CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'local', true) END,
+       -- How many ids were given since the tick, and how long the look took: what decides about the next one's $5.
+       pg_snapshot_xmax(pg_current_snapshot())::text::bigint - $3::text::bigint,
+       (extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.statement_timestamp()) * 1000000)::bigint
 FROM (SELECT) one LEFT JOIN (
     SELECT id, token, snap, low, true AS is_made FROM made
     UNION ALL

@@ -15,7 +15,7 @@ use crate::law::{LawResult, Verdict};
 use crate::{ensure, ensure_eq};
 
 /// How often each run may repeat what it had delivered and not settled: no run has more in its hands than it published.
-const DUPLICATES_MAX: usize = 3 * crate::child::EVENTS_PER_RUN;
+pub(super) const DUPLICATES_MAX: usize = 3 * crate::child::EVENTS_PER_RUN;
 
 macro_rules! at_each_point {
     ($($law:ident at $point:literal, then at its $nth:literal),* $(,)?) => {
@@ -61,7 +61,7 @@ async fn a_crash_loses_nothing(line_bench: LineBench, point: &str, second_time: 
     }
     let ended = job("last", None).start(&child.program).await.map_err(Verdict::broken)?;
     ensure!(ended.success(), "the last child ended with {ended}");
-    judge(&Journal::read(&journal).map_err(Verdict::broken)?)?;
+    judge_journal(&Journal::read(&journal).map_err(Verdict::broken)?, DUPLICATES_MAX)?;
     let stats = line_bench.bench.stats(&crate::child::LANE.parse()?).await?;
     ensure_eq!((stats.unread, stats.waiting, stats.dead), (0, 0, 0), "unread, waiting, dead");
     Ok(())
@@ -72,7 +72,7 @@ fn was_killed(ended: ExitStatus) -> bool {
     ended.code().is_none()
 }
 
-fn judge(journal: &Journal) -> LawResult {
+pub(super) fn judge_journal(journal: &Journal, duplicates_max: usize) -> LawResult {
     let answered: HashSet<&String> = journal.accepted.iter().collect();
     let mut history = History::new();
     for (id, key) in &journal.tried {
@@ -82,12 +82,12 @@ fn judge(journal: &Journal) -> LawResult {
     journal.delivered.iter().for_each(|id| history.delivered(id));
     let judgement = history.judge();
     ensure!(judgement.accepted > 0, "nothing was accepted");
-    ensure!(judgement.is_good(DUPLICATES_MAX), "{}: {judgement:?}", judgement.summary(DUPLICATES_MAX));
+    ensure!(judgement.is_good(duplicates_max), "{}: {judgement:?}", judgement.summary(duplicates_max));
     Ok(())
 }
 
 /// Removes the journal when the law ends, however it ends.
-struct RemoveFile<'a>(&'a Path);
+pub(super) struct RemoveFile<'a>(pub(super) &'a Path);
 
 impl Drop for RemoveFile<'_> {
     fn drop(&mut self) {

@@ -3,6 +3,7 @@
 pub mod crashing;
 pub mod delivering;
 pub mod failing;
+pub mod freezing;
 pub mod sharing;
 pub mod stopping;
 

@@ -10,24 +10,31 @@ use crate::{ensure, ensure_eq};
 /// Two relays, each with a store of its own and the same lanes; one stops in the middle. Nothing is lost, doubled or out of
 /// order.
 pub async fn two_relays_deliver_everything_once(line_bench: LineBench) -> LawResult {
-    let second = line_bench.bench.again().await?;
+    relays_deliver_everything_once(&line_bench, 2).await
+}
+
+/// The same with five, of which four stop one after the other.
+pub async fn five_relays_deliver_everything_once(line_bench: LineBench) -> LawResult {
+    relays_deliver_everything_once(&line_bench, 5).await
+}
+
+async fn relays_deliver_everything_once(line_bench: &LineBench, count: usize) -> LawResult {
     let targets = [Scripted::new(), Scripted::new(), Scripted::new()];
     let lanes = || -> Result<Vec<_>, Verdict> {
         targets.iter().enumerate().map(|(n, target)| line(&format!("lane-{n}"), target)).collect()
     };
-    let first_relay = Running::start(line_bench.store(), lanes()?);
-    let second_relay = Running::start(&second.store, lanes()?);
+    let mut relays = Vec::new();
+    for _ in 0..count {
+        relays.push(Running::start(&line_bench.bench.again().await?.store, lanes()?));
+    }
     let mut accepted = Vec::new();
-    let mut first_relay = Some(first_relay);
     for batch in 0..10 {
         let events: Vec<_> =
             (0..20).map(|n| keyed(&format!("{batch}-{n}"), &format!("k{}", n % 7))).collect();
         accepted.extend(events.iter().map(|event| (event.id.clone(), event.key.clone())));
         line_bench.bench.publish_all(events).await?;
-        if batch == 5
-            && let Some(relay) = first_relay.take()
-        {
-            relay.stop().await?;
+        if batch >= 5 && relays.len() > 1 {
+            relays.remove(0).stop().await?;
         }
     }
     for (n, target) in targets.iter().enumerate() {
@@ -35,7 +42,10 @@ pub async fn two_relays_deliver_everything_once(line_bench: LineBench) -> LawRes
         line_bench.until_settled(&format!("lane-{n}")).await?;
         judge(&accepted, &target.acknowledged(), 0)?;
     }
-    second_relay.stop().await
+    for relay in relays {
+        relay.stop().await?;
+    }
+    Ok(())
 }
 
 /// One relay drives four lanes when a second one comes: each has two soon, and no event comes twice on the way. One ends

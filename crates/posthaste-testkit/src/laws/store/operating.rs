@@ -62,7 +62,8 @@ pub async fn totals_add_up_after_every_step(bench: StoreBench) -> LawResult {
     Ok(())
 }
 
-/// Publishes at two times and delivers one after another: unread counts down, and the oldest unread is the next.
+/// Publishes at two times and delivers one after another: unread counts down, and the oldest unread is the next. What is
+/// rolled back after them was never to be read.
 pub async fn unread_and_oldest_unread_say_how_far_a_lane_is(bench: StoreBench) -> LawResult {
     let main = lane("main");
     let driver = bench.drive(&main).await?;
@@ -80,5 +81,10 @@ pub async fn unread_and_oldest_unread_say_how_far_a_lane_is(bench: StoreBench) -
         ensure!(claimed.len() == usize::from(unread > 0), "{} claimed with {unread} unread", claimed.len());
         driver.deliver(&claimed).await?;
     }
+    let mut tx = bench.rig.begin().await?;
+    tx.publish(event("c")).await?;
+    tx.rollback().await?;
+    let stats = bench.stats(&main.name).await?;
+    ensure_eq!((stats.unread, stats.oldest_unread_at), (0, None), "unread after a rollback");
     Ok(())
 }

@@ -12,6 +12,7 @@ use posthaste_core::settled::SettledPrefix;
 use posthaste_core::store::{Lease, Ticket};
 use posthaste_core::{Error, Result};
 
+use super::probe::Probe;
 use super::tick::Tick;
 
 /// Shards other than this come later; the column is there.
@@ -26,6 +27,7 @@ pub(super) struct Cursor {
     pub(super) run: String,
     pub(super) epoch: i64,
     reading: Mutex<Reading>,
+    pub(super) probe: Probe,
     /// One claim at a time, and one settle.
     pub(super) claiming: tokio::sync::Mutex<()>,
     pub(super) settling: tokio::sync::Mutex<()>,
@@ -34,7 +36,7 @@ pub(super) struct Cursor {
 impl Cursor {
     pub(super) fn new(spec: LaneSpec, run: String, epoch: i64, reading: Reading) -> Self {
         let (claiming, settling) = Default::default();
-        Self { spec, run, epoch, reading: Mutex::new(reading), claiming, settling }
+        Self { spec, run, epoch, reading: Mutex::new(reading), probe: Probe::new(), claiming, settling }
     }
 
     /// The cursor of a lease that this kind of store gave out.
@@ -122,6 +124,8 @@ pub(super) struct Reading {
     pub(super) keys_behind: Arc<HashMap<String, usize>>,
     /// Whether the last claim gave something to parked events.
     pub(super) parked_had_it: bool,
+    /// Whether the last claim found something parked. Only a hint: it spares a claim that would have to be made again.
+    pub(super) has_parked: bool,
     /// A settle failed or was dropped: what is here may not be what is stored.
     pub(super) is_broken: bool,
 }
@@ -149,6 +153,7 @@ impl Reading {
             to_park: Vec::new(),
             keys_behind: Arc::default(),
             parked_had_it: false,
+            has_parked: false,
             is_broken: false,
         }
     }

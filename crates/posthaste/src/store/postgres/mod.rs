@@ -26,18 +26,21 @@ mod log;
 mod migrate;
 mod parking;
 mod pool;
+mod probe;
 mod publish;
 mod rows;
 mod settle;
 mod snapshot;
 mod tick;
+mod tls;
 mod value;
 mod waiting;
+mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Object, Pool, Transaction};
+use deadpool_postgres::Object;
 use posthaste_core::envelope::Envelope;
 use posthaste_core::lane::LaneSpec;
 use posthaste_core::prefix::TablePrefix;
@@ -47,11 +50,11 @@ use posthaste_core::signal::Signal;
 use posthaste_core::sql::PostgresSql;
 use posthaste_core::store::{Claimed, Lease, Owner, Room, Settled, Standing, Store, Then};
 use posthaste_core::{BoxFuture, Result, crash};
-use tokio_postgres::IsolationLevel;
 
 use self::claim::Claim;
 use self::cursor::{Cursor, Window};
-use self::error::{explain, no_connection};
+use self::error::explain;
+use self::pool::{Connection, Connections, begin, begin_looking, begin_migrating, begin_on_lane, commit};
 use self::settle::Settle;
 use self::waiting::Waiting;
 use super::StoreOptions;
@@ -61,7 +64,7 @@ const TO_PARK_MAX: usize = 10_000;
 
 /// A store in a Postgres database.
 pub struct PostgresStore {
-    pool: Pool,
+    connections: Connections,
     prefix: TablePrefix,
     sql: PostgresSql,
     signal: Signal,
@@ -74,11 +77,15 @@ impl PostgresStore {
     /// needed, so that a server that is away is an error of what needs it, and no tables are made
     /// ([`migrate`](Schema::migrate) does that).
     ///
+    /// To another machine connections are encrypted and its certificate is verified, unless the URL says
+    /// `sslmode=disable`. `sslrootcert=FILE` names the CA (without it the system's are trusted), `sslcert=FILE` and
+    /// `sslkey=FILE` a client certificate.
+    ///
     /// # Errors
     /// `Config` for a URL that cannot be used.
     pub fn open(url: &str, options: StoreOptions) -> Result<Self> {
         Ok(Self {
-            pool: pool::open(url)?,
+            connections: Connections::open(url, &options)?,
             sql: PostgresSql::new(&options.prefix),
             prefix: options.prefix,
             signal: options.signal,
@@ -87,15 +94,15 @@ impl PostgresStore {
         })
     }
 
-    async fn client(&self) -> Result<Object> {
-        self.pool.get().await.map_err(no_connection)
+    async fn client(&self) -> Result<Connection> {
+        self.connections.get().await
     }
 
     async fn take(&self, lane: &LaneSpec, owner: &Owner) -> Result<Option<Lease>> {
         let mut client = self.client().await?;
         check::check(&client, &self.sql, self.prefix.as_str()).await?;
         let known = acquire::look(&client, &self.sql, lane).await?;
-        let tx = begin(&mut client).await?;
+        let tx = begin_on_lane(&mut client, lane.lease).await?;
         let taken = acquire::take(&tx, &self.sql, lane, owner, &known).await.map_err(explain)?;
         let wanted = match &taken {
             Some(_) => Ok(()),
@@ -122,9 +129,11 @@ impl PostgresStore {
         let mut client = self.client().await?;
         let next = self.next_window(&client, &cursor).await?;
         let mut claim = Claim::begin(&self.sql, &cursor, room, next);
-        let tx = begin_looking(&mut client).await?;
-        claim.read(&tx).await?;
-        commit(tx).await?;
+        if !claim.may_be_one_statement() || !claim.read_alone(plain(&client)).await? {
+            let tx = begin_looking(&mut client).await?;
+            claim.read(&tx).await?;
+            commit(tx).await?;
+        }
         let answer = claim.end();
         drop(one_at_a_time);
         crash::point("claim: read");
@@ -148,7 +157,7 @@ impl PostgresStore {
         if is_open {
             return Ok(None);
         }
-        let next = newest.next(client, &self.sql).await?;
+        let next = newest.next(client, &self.sql, &cursor.probe).await?;
         Ok(next.map(|tick| Arc::new(Window { a: newest, b: Arc::new(tick) })))
     }
 
@@ -165,7 +174,7 @@ impl PostgresStore {
             crash::point("settle: before commit");
             settle.record_alone(&client).await.map_err(explain)?
         } else {
-            let tx = begin(&mut client).await?;
+            let tx = begin_on_lane(&mut client, lease.length()).await?;
             let standing = settle.record(&tx).await.map_err(explain)?;
             crash::point("settle: before commit");
             commit(tx).await?;
@@ -201,32 +210,22 @@ impl PostgresStore {
     }
 }
 
-/// Begins a transaction in which each statement sees what has committed before it, whatever the role's default is.
-async fn begin(client: &mut Object) -> Result<Transaction<'_>> {
-    client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start().await.map_err(explain)
-}
-
-/// Begins a transaction that has one snapshot and changes nothing.
-async fn begin_looking(client: &mut Object) -> Result<Transaction<'_>> {
-    let builder = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
-    builder.start().await.map_err(explain)
-}
-
-async fn commit(tx: Transaction<'_>) -> Result<()> {
-    tx.commit().await.map_err(explain)
+/// The driver's own client.
+fn plain(client: &Object) -> &tokio_postgres::Client {
+    client
 }
 
 impl Store for PostgresStore {
     fn acquire<'a>(&'a self, lane: &'a LaneSpec, owner: &'a Owner) -> BoxFuture<'a, Result<Option<Lease>>> {
         Box::pin(async move {
-            let taken = self.take(lane, owner).await;
+            let taken = self.connections.watched(self.take(lane, owner)).await;
             taken.map_err(|error| error.during(format!("acquire lane {}", lane.name)))
         })
     }
 
     fn claim<'a>(&'a self, lease: &'a Lease, room: Room) -> BoxFuture<'a, Result<Vec<Claimed>>> {
         Box::pin(async move {
-            let claimed = self.hand_out(lease, room).await;
+            let claimed = self.connections.watched(self.hand_out(lease, room)).await;
             claimed.map_err(|error| error.during(format!("claim from lane {}", lease.lane())))
         })
     }
@@ -238,7 +237,7 @@ impl Store for PostgresStore {
         then: Then,
     ) -> BoxFuture<'a, Result<Standing>> {
         Box::pin(async move {
-            let standing = self.record(lease, outcomes, then).await;
+            let standing = self.connections.watched(self.record(lease, outcomes, then)).await;
             standing.map_err(|error| error.during(format!("settle lane {}", lease.lane())))
         })
     }
@@ -250,22 +249,25 @@ impl Store for PostgresStore {
 
 impl Publisher for PostgresStore {
     fn publish(&self, events: Vec<Envelope>) -> BoxFuture<'_, Result<Vec<Published>>> {
-        Box::pin(self.append(events))
+        Box::pin(self.connections.watched(self.append(events)))
     }
 }
 
 impl Schema for PostgresStore {
     fn status(&self) -> BoxFuture<'_, Result<SchemaStatus>> {
         Box::pin(async move {
-            let client = self.client().await?;
-            migrate::status(&client, &self.sql).await.map_err(explain)
+            let status = async {
+                let client = self.client().await?;
+                migrate::status(&client, &self.sql).await.map_err(explain)
+            };
+            self.connections.watched(status).await
         })
     }
 
     fn migrate(&self) -> BoxFuture<'_, Result<Vec<u32>>> {
         Box::pin(async move {
             let mut client = self.client().await?;
-            let tx = begin(&mut client).await?;
+            let tx = begin_migrating(&mut client).await?;
             let applied = migrate::apply_missing(&tx, &self.prefix, &self.sql).await?;
             commit(tx).await?;
             Ok(applied)

@@ -1,11 +1,24 @@
 //! The connections.
 
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Transaction,
+};
+use futures_util::FutureExt as _;
 use posthaste_core::{Error, Result};
+use tokio::time::timeout;
 use tokio_postgres::config::SslMode;
-use tokio_postgres::{Config, NoTls};
+use tokio_postgres::{CancelToken, Config, IsolationLevel, NoTls};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::error::{explain, no_connection};
+use super::tls;
+use super::watch::Watch;
+use crate::store::StoreOptions;
 
 /// Claims, settles and publishes of a process share these.
 const CONNECTIONS_MAX: usize = 16;
@@ -14,31 +27,246 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// After so long without an answer to what was sent, a connection counts as cut.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 
-/// Connections to the database at this URL, made when they are needed.
-pub(super) fn open(url: &str) -> Result<Pool> {
-    let mut config: Config = url.parse().map_err(|_| {
-        // What is wrong with it may be the password, so the text is not shown.
-        Error::config("the store URL is not understood; write postgres://USER:PASSWORD@HOST:PORT/DATABASE")
-    })?;
-    if config.get_ssl_mode() == SslMode::Require {
-        return Err(Error::config(
-            "sslmode=require cannot be met: this build has no TLS yet; use a private network or a local proxy, and \
-             sslmode=disable",
-        ));
+/// A connection that was taken longer ago than this is asked for a sign of life before it is used again: whoever took it may
+/// have given up waiting for an answer, and the server may be gone without a word. Busy ones are not asked.
+const ASK_AFTER: Duration = Duration::from_millis(250);
+/// One that does not answer within this is closed, and the next one is taken.
+const ASK_WITHIN: Duration = Duration::from_secs(1);
+
+/// By how much the server's own limits come before ours: it says better what happened.
+const SERVER_FIRST: Duration = Duration::from_secs(1);
+/// How long to wait for the answer to a request to end a statement.
+const CANCEL_WITHIN: Duration = Duration::from_secs(2);
+
+/// The connections of a store, made when they are needed.
+pub(super) struct Connections {
+    pool: Pool,
+    manners: Arc<Manners>,
+}
+
+/// How every connection is used.
+struct Manners {
+    encryption: Option<MakeRustlsConnect>,
+    /// What a transaction that changes something says first, one that only looks, and one that changes tables.
+    limits: String,
+    limits_looking: String,
+    limits_migrating: String,
+    idle_timeout: Duration,
+    /// How long to wait for any answer of the server.
+    answer_within: Duration,
+    /// Set while what waited too long is dropped: its connections are closed instead of being used again.
+    is_dropping_stuck: AtomicBool,
+    /// Ends what these connections do.
+    to_cancel: Mutex<Vec<CancelToken>>,
+}
+
+/// A limit as the server takes it; zero would mean no limit at all.
+fn millis(span: Duration) -> u128 {
+    span.as_millis().clamp(1, i32::MAX as u128)
+}
+
+impl Manners {
+    fn cancels(&self) -> MutexGuard<'_, Vec<CancelToken>> {
+        self.to_cancel.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    config.ssl_mode(SslMode::Disable).connect_timeout(CONNECT_WITHIN).tcp_user_timeout(SILENCE_MAX);
-    if config.get_application_name().is_none() {
-        config.application_name("posthaste");
+
+    fn new(options: &StoreOptions, encryption: Option<MakeRustlsConnect>) -> Self {
+        let (statement, lock) = (millis(options.statement_timeout), millis(options.lock_timeout));
+        let idle = format!("SET LOCAL idle_in_transaction_session_timeout = {}", millis(options.idle_timeout));
+        Self {
+            encryption,
+            limits: format!("SET LOCAL statement_timeout = {statement}; SET LOCAL lock_timeout = {lock}; {idle}"),
+            limits_looking: format!("SET LOCAL statement_timeout = {statement}; {idle}"),
+            // To make an index may take hours; to wait for a lock holds up every producer that comes later.
+            limits_migrating: format!("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = {lock}; {idle}"),
+            idle_timeout: options.idle_timeout,
+            answer_within: options.statement_timeout + SERVER_FIRST,
+            is_dropping_stuck: AtomicBool::new(false),
+            to_cancel: Mutex::default(),
+        }
     }
+}
+
+impl Connections {
+    /// Connections to the database at this URL.
+    pub(super) fn open(url: &str, options: &StoreOptions) -> Result<Self> {
+        let (url, wishes) = tls::split(url);
+        let mut config: Config = url.parse().map_err(|_| {
+            // What is wrong with it may be the password, so the text is not shown.
+            Error::config("the store URL is not understood; write postgres://USER:PASSWORD@HOST:PORT/DATABASE")
+        })?;
+        let encryption = tls::connector(wishes, options.tls_ca.as_deref(), &config)?;
+        config.connect_timeout(CONNECT_WITHIN).tcp_user_timeout(SILENCE_MAX);
+        if config.get_application_name().is_none() {
+            config.application_name("posthaste");
+        }
+        Ok(Self {
+            pool: pool(config, encryption.clone())?,
+            manners: Arc::new(Manners::new(options, encryption)),
+        })
+    }
+
+    /// A connection that goes back when it is dropped.
+    pub(super) async fn get(&self) -> Result<Connection> {
+        let object = self.pool.get().await.map_err(no_connection)?;
+        Ok(Connection { object: Some(object), manners: Arc::clone(&self.manners) })
+    }
+
+    /// Does this, unless the server leaves one of its questions without any answer for too long.
+    ///
+    /// A transaction has limits on the server; a statement outside of one has only this, which asks the server to end it.
+    pub(super) async fn watched<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let limit = self.manners.answer_within;
+        let mut work = Some(Box::pin(work));
+        if let Some(answer) = Watch::new(work.as_mut().expect("it was just put there"), limit).await {
+            return answer;
+        }
+        // Somebody else's connection that goes back at this very moment is closed too, which does no harm.
+        self.manners.is_dropping_stuck.store(true, Ordering::SeqCst);
+        drop(work.take());
+        self.manners.is_dropping_stuck.store(false, Ordering::SeqCst);
+        let tokens = std::mem::take(&mut *self.manners.cancels());
+        for token in tokens {
+            // Whether it helps or not, the connection is not used again.
+            drop(timeout(CANCEL_WITHIN, self.cancel(token)).await);
+        }
+        Err(Error::unavailable(format!(
+            "the database did not answer within {limit:?} (store.statement_timeout); look at pg_stat_activity"
+        )))
+    }
+
+    async fn cancel(&self, token: CancelToken) {
+        let cancelled = match &self.manners.encryption {
+            Some(encryption) => token.cancel_query(encryption.clone()).await,
+            None => token.cancel_query(NoTls).await,
+        };
+        if let Err(error) = cancelled {
+            tracing::debug!(%error, "a statement could not be ended");
+        }
+    }
+}
+
+fn pool(mut config: Config, encryption: Option<MakeRustlsConnect>) -> Result<Pool> {
+    // A connection whose user was dropped half-way goes back with a ROLLBACK on its way, which comes before whatever the
+    // next user sends: to ask it first would cost every use a round trip.
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    Pool::builder(Manager::from_config(config, NoTls, recycling))
+    // The driver's own "prefer" falls back to plain text; here it is one or the other.
+    let manager = match encryption {
+        Some(encryption) => {
+            config.ssl_mode(SslMode::Require);
+            Manager::from_config(config, encryption, recycling)
+        }
+        None => {
+            config.ssl_mode(SslMode::Disable);
+            Manager::from_config(config, NoTls, recycling)
+        }
+    };
+    Pool::builder(manager)
         .max_size(CONNECTIONS_MAX)
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(CONNECT_WITHIN))
         .create_timeout(Some(CONNECT_WITHIN))
         .recycle_timeout(Some(CONNECT_WITHIN))
+        .pre_recycle(ask_if_rested())
         .build()
         .map_err(|error| Error::config("no connections can be made").because(error))
+}
+
+fn ask_if_rested() -> Hook {
+    Hook::async_fn(|client, metrics| {
+        Box::pin(async move {
+            if metrics.last_used() < ASK_AFTER {
+                return Ok(());
+            }
+            match timeout(ASK_WITHIN, client.batch_execute("")).await {
+                Ok(answer) => answer.map_err(HookError::Backend),
+                Err(_) => Err(HookError::message("no sign of life")),
+            }
+        })
+    })
+}
+
+/// A connection in use.
+///
+/// Every transaction brings its own limits, in its first message: behind a pooler in transaction mode a session's
+/// settings would stay with a stranger.
+pub(super) struct Connection {
+    object: Option<Object>,
+    manners: Arc<Manners>,
+}
+
+const THERE: &str = "a connection is there until it is dropped";
+
+impl Deref for Connection {
+    type Target = Object;
+
+    fn deref(&self) -> &Object {
+        self.object.as_ref().expect(THERE)
+    }
+}
+
+impl DerefMut for Connection {
+    fn deref_mut(&mut self) -> &mut Object {
+        self.object.as_mut().expect(THERE)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if self.manners.is_dropping_stuck.load(Ordering::SeqCst)
+            && let Some(object) = self.object.take()
+        {
+            self.manners.cancels().push(object.cancel_token());
+            // Closed instead of being given to the next user; its place in the pool is free.
+            drop(Object::take(object));
+        }
+    }
+}
+
+/// Begins a transaction in which each statement sees what has committed before it, whatever the role's default is.
+pub(super) async fn begin(client: &mut Connection) -> Result<Transaction<'_>> {
+    let manners = Arc::clone(&client.manners);
+    start(client, IsolationLevel::ReadCommitted, false, &manners.limits).await
+}
+
+/// Begins a transaction that locks the row of a lane with this lease. A relay that stands still in its middle, or whose way
+/// to the server is gone, would keep the lane from everybody else; so the server ends it after a lease without a word.
+pub(super) async fn begin_on_lane(client: &mut Connection, lease: Duration) -> Result<Transaction<'_>> {
+    let manners = Arc::clone(&client.manners);
+    let idle = millis(lease.min(manners.idle_timeout));
+    let limits = format!("{}; SET LOCAL idle_in_transaction_session_timeout = {idle}", manners.limits);
+    start(client, IsolationLevel::ReadCommitted, false, &limits).await
+}
+
+/// Begins a transaction that has one snapshot and changes nothing.
+pub(super) async fn begin_looking(client: &mut Connection) -> Result<Transaction<'_>> {
+    let manners = Arc::clone(&client.manners);
+    start(client, IsolationLevel::RepeatableRead, true, &manners.limits_looking).await
+}
+
+/// Begins a transaction that changes tables, which may take its time.
+pub(super) async fn begin_migrating(client: &mut Connection) -> Result<Transaction<'_>> {
+    let manners = Arc::clone(&client.manners);
+    start(client, IsolationLevel::ReadCommitted, false, &manners.limits_migrating).await
+}
+
+async fn start<'a>(
+    client: &'a mut Connection,
+    level: IsolationLevel,
+    read_only: bool,
+    limits: &str,
+) -> Result<Transaction<'a>> {
+    let builder = client.build_transaction().isolation_level(level).read_only(read_only);
+    let tx = builder.start().await.map_err(explain)?;
+    // Sent by the first poll and not waited for: it costs no round trip, and comes before whatever is sent next. Should the
+    // server refuse it, that next statement fails.
+    drop(tx.batch_execute(limits).now_or_never());
+    Ok(tx)
+}
+
+/// Commits.
+pub(super) async fn commit(tx: Transaction<'_>) -> Result<()> {
+    tx.commit().await.map_err(explain)
 }
 
 #[cfg(test)]
@@ -49,12 +277,13 @@ mod tests {
     fn a_url_that_cannot_be_used_is_refused_without_showing_it() {
         for (url, says) in [
             ("postgres://u:secret@h:port/d", "not understood"),
-            ("postgres://u:secret@h/d?sslmode=require", "no TLS"),
+            ("postgres://u:secret@h/d?sslmode=prefer", "sslmode=require"),
+            ("postgres://u:secret@h/d?sslmode=disable&no_such=secret", "not understood"),
         ] {
-            let error = open(url).unwrap_err();
+            let error = Connections::open(url, &StoreOptions::default()).map(drop).unwrap_err();
             assert_eq!(error.kind(), posthaste_core::ErrorKind::Config);
             assert!(error.to_string().contains(says) && !error.to_string().contains("secret"), "{error}");
         }
-        assert!(open("postgres://u@h/d").is_ok());
+        assert!(Connections::open("postgres://u@localhost/d", &StoreOptions::default()).is_ok());
     }
 }

@@ -20,13 +20,13 @@ pub(super) struct LogRow {
     pub(super) is_long: bool,
 }
 
-/// The columns that decide about an event before it is read as a whole.
+/// The columns that are looked at before an event is read as a whole.
 pub(super) const EVENT_TYPE: usize = 3;
 pub(super) const TOPIC: usize = 4;
 pub(super) const KEY: usize = 5;
 pub(super) const AVAILABLE_AT: usize = 11;
 pub(super) const EXPIRES_AT: usize = 12;
-const CREATED_AT: usize = 13;
+pub(super) const CREATED_AT: usize = 13;
 const PAYLOAD: usize = 14;
 const PAYLOAD_BYTES: usize = 15;
 /// The first column after those of an event.

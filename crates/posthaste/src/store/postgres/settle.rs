@@ -286,6 +286,7 @@ impl<'a> Settle<'a> {
         unsure.0 = None;
         let mut reading = self.cursor.lock();
         reading.is_stored(self.reached);
+        reading.has_parked |= !self.is_one_statement();
         if !self.done.is_empty() {
             Arc::make_mut(&mut reading.out).retain(|seq| !self.done.contains(seq));
         }

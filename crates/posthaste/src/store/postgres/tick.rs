@@ -5,6 +5,7 @@ use posthaste_core::{Error, Result};
 use tokio_postgres::{Client, Row};
 
 use super::error::{Db, explain};
+use super::probe::{Probe, Probed};
 use super::snapshot::Snapshot;
 use super::value::args;
 
@@ -50,15 +51,22 @@ impl Tick {
         rows.iter().map(|row| Self::read(row, 0)).collect()
     }
 
-    /// The newest tick after this one, made now if there is something new; `None`: nothing is new.
+    /// The newest tick after this one, made now if there is something new, or if the probe says that it is time;
+    /// `None`: nothing is new.
     ///
     /// Its own statement and never part of a transaction: a snapshot of a transaction that wrote sees its own id.
     ///
     /// # Errors
     /// `Unavailable` when the server does not know this tick: it lost its last moments, or is another one.
-    pub(super) async fn next(&self, client: &Client, sql: &PostgresSql) -> Result<Option<Self>> {
+    pub(super) async fn next(
+        &self,
+        client: &Client,
+        sql: &PostgresSql,
+        probe: &Probe,
+    ) -> Result<Option<Self>> {
         for _ in 0..TRIES_MAX {
-            let found = self.look(client, sql, false).await?;
+            let found = self.look(client, sql, probe.forces()).await?;
+            probe.looked(found.tick.is_some(), found.probed);
             if found.tick.is_some() || !found.wanted {
                 return Ok(found.tick);
             }
@@ -91,6 +99,8 @@ impl Tick {
             Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(6)?))
         };
         let (known, wanted, id, is_ours) = read().map_err(explain)?;
+        let probed = || Ok(Probed { ids_moved: row.try_get(8)?, micros: row.try_get(9)? });
+        let probed = probed().map_err(explain)?;
         if known == 0 {
             return Err(Error::unavailable(format!(
                 "the server does not know tick {}: it is not the one it was",
@@ -98,7 +108,7 @@ impl Tick {
             )));
         }
         let tick = id.map(|_| Self::read(&row, 2)).transpose()?;
-        Ok(Look { tick, wanted: wanted > 0, is_ours: is_ours == Some(true) })
+        Ok(Look { tick, wanted: wanted > 0, is_ours: is_ours == Some(true), probed })
     }
 }
 
@@ -108,4 +118,5 @@ struct Look {
     /// There is something new, so that a tick must come of it.
     wanted: bool,
     is_ours: bool,
+    probed: Probed,
 }

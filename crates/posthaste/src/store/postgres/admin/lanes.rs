@@ -65,14 +65,17 @@ pub(super) async fn stats(client: &Client, sql: &PostgresSql) -> Db<Vec<LaneStat
         stats.owner = row.try_get(3)?;
         stats.epoch = row.try_get(4)?;
         stats.position = row.try_get(5)?;
-        stats.unread = (row.try_get::<_, i64>(16)? - stats.position).max(0).unsigned_abs();
+        stats.oldest_unread_at = rows::maybe_time(&row, 17)?;
+        // Numbers that were taken and rolled back are nobody's events: they alone leave nothing to read.
+        let is_behind = stats.oldest_unread_at.is_some();
+        let beyond = row.try_get::<_, i64>(16)? - stats.position;
+        stats.unread = if is_behind { beyond.max(0).unsigned_abs() } else { 0 };
         stats.accepted = count(6)?;
         stats.delivered = count(7)?;
         stats.waiting = count(8)?;
         stats.dead = count(9)?;
         stats.discarded = count(10)?;
         stats.replayed = count(11)?;
-        stats.oldest_unread_at = rows::maybe_time(&row, 17)?;
         lanes.push(stats);
     }
     Ok(lanes)

@@ -19,20 +19,24 @@ use super::{PostgresStore, begin_looking, commit};
 impl Admin for PostgresStore {
     fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
         Box::pin(async move {
-            let client = self.client().await?;
-            lanes::stats(&client, &self.sql).await.map_err(explain)
+            let stats = async {
+                let client = self.client().await?;
+                lanes::stats(&client, &self.sql).await.map_err(explain)
+            };
+            self.connections.watched(stats).await
         })
     }
 
     fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>> {
-        Box::pin(async move {
+        let found = async move {
             let below = find::below(&page)?;
             let mut client = self.client().await?;
             let tx = begin_looking(&mut client).await?;
             let found = find::find(tx.client(), &self.sql, filter, &page, below).await.map_err(explain)?;
             commit(tx).await?;
             Ok(found)
-        })
+        };
+        Box::pin(self.connections.watched(found))
     }
 
     fn apply<'a>(
@@ -42,7 +46,7 @@ impl Admin for PostgresStore {
         by: &'a Actor,
     ) -> BoxFuture<'a, Result<Applied>> {
         Box::pin(async move {
-            let applied = self.command(filter, command, by).await?;
+            let applied = self.connections.watched(self.command(filter, command, by)).await?;
             // What was redriven, replayed or resumed is work.
             self.signal.ring();
             Ok(applied)

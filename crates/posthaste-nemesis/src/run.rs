@@ -1,0 +1,268 @@
+//! One run, from an empty folder to its verdict.
+
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use fastrand::Rng;
+use posthaste::admin::{Actor, Command, Filter, LaneStats};
+use posthaste_testkit::proxy::Weather;
+use tokio::time::sleep;
+use xtask::{Interrupt, Run};
+
+use crate::check::{Evidence, Findings};
+use crate::fault::{Fault, Link};
+use crate::hands::{self, STOPPED_WITHIN};
+use crate::lanes::{IN_HAND_MAX, Which};
+use crate::plan::Plan;
+use crate::stage::Stage;
+use crate::truth::Direct;
+use crate::worker::{self, lock};
+use crate::{Failure, Result};
+
+/// After the last fault everything is to be delivered and settled within this.
+const DRAINED_WITHIN: Duration = Duration::from_secs(90);
+const PRUNE_EVERY: Duration = Duration::from_millis(300);
+const SECONDS_MAX: u64 = 30 * 60;
+/// So many of a kind are named; all of them are in the files.
+const NAMED_MAX: usize = 10;
+
+/// What is asked for.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Where the log is.
+    #[arg(long, default_value = "postgres", value_parser = ["postgres"])]
+    store: String,
+    /// Where it is delivered; `local:` is a file that the relay itself writes.
+    #[arg(long, default_value = "local:", value_parser = ["local:"])]
+    to: String,
+    /// How long faults are inflicted.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
+    seconds: u64,
+    /// Decides faults and transactions; without it a random one, which the last line names.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// The relays reach Postgres through PgBouncer in transaction mode.
+    #[arg(long)]
+    pooled: bool,
+    /// Keeps the files of a run in which nothing failed, too.
+    #[arg(long)]
+    keep: bool,
+}
+
+/// Runs it; the answer tells whether nothing was wrong.
+pub(crate) fn main(options: &Options) -> Result<bool> {
+    let interrupt = Interrupt::on_signals()?;
+    let run = Arc::new(Run::private(&interrupt)?);
+    let seed = options.seed.unwrap_or_else(|| fastrand::u64(..100_000));
+    let folder = make_folder(&run, seed)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let done = runtime.block_on(async {
+        tokio::select! {
+            done = perform(&run, options, seed, &folder) => done,
+            () = interrupted(&interrupt) => Err("interrupted; everything that was started has ended".into()),
+        }
+    });
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    match done {
+        Ok(true) if !options.keep => std::fs::remove_dir_all(&folder)?,
+        _ => eprintln!("what happened is in {}", folder.display()),
+    }
+    done
+}
+
+async fn interrupted(interrupt: &Interrupt) {
+    while interrupt.check().is_ok() {
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// In the target folder, beside the folder of the servers, which goes with the run.
+fn make_folder(run: &Run, seed: u64) -> Result<PathBuf> {
+    let target =
+        run.folder().parent().and_then(Path::parent).ok_or("a run's folder is in the target folder")?;
+    let folder = target.join("nemesis").join(format!("{seed}-{:08x}", fastrand::u32(..)));
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+#[expect(clippy::print_stdout, reason = "the last line is the answer")]
+async fn perform(run: &Arc<Run>, options: &Options, seed: u64, folder: &Path) -> Result<bool> {
+    let plan = Plan::new(seed, Duration::from_secs(options.seconds));
+    let stage = Stage::set(run, folder.to_owned(), seed, options.pooled).await?;
+    let (gave_up, faults) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let ended = tokio::select! {
+        ended = under_faults(&stage, &plan, seed, Duration::from_secs(options.seconds), &faults) => ended,
+        lost_sight = stage.look_after(&gave_up) => lost_sight,
+    };
+    let heal = async {
+        ended?;
+        tokio::select! {
+            healed = heal(&stage, seed) => healed,
+            lost_sight = stage.look_after(&gave_up) => lost_sight.and(Err("nobody looks after them".into())),
+        }
+    };
+    let judged = match heal.await {
+        Ok(lanes) => judge(&stage, &lanes).await,
+        Err(error) => Err(error),
+    };
+    keep_server_log(&stage);
+    let mut findings = judged?;
+    findings.wrong.append(&mut lock(&gave_up));
+
+    let bound = duplicates_max(&lock(&faults));
+    println!("{}, seed {seed}", findings.judgement.summary(bound));
+    let is_good = findings.judgement.is_good(bound) && findings.wrong.is_empty();
+    if !is_good {
+        let told = tell(&findings);
+        eprint!("{told}");
+        std::fs::write(folder.join("verdict"), told)?;
+    }
+    Ok(is_good)
+}
+
+/// Every fault may take each lane from its owner, as often as it says, and each time what that had in hand comes again.
+fn duplicates_max(faults: &[Fault]) -> usize {
+    faults.iter().map(Fault::repeats).sum::<usize>() * Which::ALL.len() * IN_HAND_MAX
+}
+
+/// Both hands at work, with retention beside them and somebody who says how far it is.
+async fn under_faults(
+    stage: &Stage,
+    plan: &Plan,
+    seed: u64,
+    length: Duration,
+    done: &Mutex<Vec<Fault>>,
+) -> Result<()> {
+    let begun = Instant::now();
+    let hands = async {
+        tokio::try_join!(
+            hands::work(stage, &plan.lines, Rng::with_seed(seed ^ 1), begun + length, done),
+            hands::work(stage, &plan.servers, Rng::with_seed(seed ^ 2), begun + length, done),
+        )?;
+        sleep(length.saturating_sub(begun.elapsed())).await;
+        Ok(())
+    };
+    tokio::select! {
+        done = hands => done,
+        broken = prune(stage) => broken,
+        () = show(stage, begun, done) => Ok(()),
+    }
+}
+
+/// Removes what every lane has settled, again and again. The server may be away.
+async fn prune(stage: &Stage) -> Result<()> {
+    let store = posthaste::store::open(&stage.url).await?;
+    let command = Command::Prune { delivered_age: Some(Duration::ZERO), dead_age: None, dry_run: false };
+    loop {
+        let actor = Actor::new("nemesis", "cli");
+        if let Err(error) = store.apply(&Filter::default(), command.clone(), &actor).await
+            && !error.retryable()
+        {
+            return Err(Failure::from(error));
+        }
+        sleep(PRUNE_EVERY).await;
+    }
+}
+
+/// A line that is written over and over, for whoever looks.
+async fn show(stage: &Stage, begun: Instant, faults: &Mutex<Vec<Fault>>) {
+    let is_terminal = std::io::stderr().is_terminal();
+    loop {
+        sleep(Duration::from_secs(1)).await;
+        let count = async { Direct::connect(&stage.url).await?.count().await };
+        let committed = count.await.map_or_else(|_: Failure| "?".to_owned(), |count| count.to_string());
+        if is_terminal {
+            let faults = lock(faults).len();
+            eprint!("\r{} s, {faults} faults, {committed} committed   ", begun.elapsed().as_secs());
+        }
+    }
+}
+
+/// Ends all faults and all producers, waits until everything is settled, and stops the relays.
+async fn heal(stage: &Stage, seed: u64) -> Result<Vec<LaneStats>> {
+    stage.note("heal");
+    stage.set_weather(Link::All, Weather::Fair);
+    stage.with_server(|server| if server.pid().is_none() { server.start() } else { Ok(()) }).await?;
+    for producer in &stage.producers {
+        worker::stop(producer, STOPPED_WITHIN).await?;
+    }
+    stage.cut(Link::Producers);
+    let direct = until(DRAINED_WITHIN, async || Direct::connect(&stage.url).await).await?;
+    direct.end_transactions(&mut Rng::with_seed(seed), DRAINED_WITHIN).await?;
+    stage.note("every transaction has ended");
+
+    let store = posthaste::store::open(&stage.url).await?;
+    let begun = Instant::now();
+    until(DRAINED_WITHIN, async || match (direct.pending().await?, store.lanes().await?) {
+        (0, lanes) if lanes.len() == Which::ALL.len() => Ok(()),
+        (pending, lanes) => Err(format!("{pending} are not settled: {lanes:#?}").into()),
+    })
+    .await?;
+    stage.note(&format!("drained after {:?}", begun.elapsed()));
+    for relay in &stage.relays {
+        worker::stop(relay, STOPPED_WITHIN).await?;
+    }
+    Ok(store.lanes().await?)
+}
+
+/// Asks until there is an answer; the last error if there is none in time.
+async fn until<T>(within: Duration, mut ask: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+    let begun = Instant::now();
+    loop {
+        match ask().await {
+            Ok(answer) => return Ok(answer),
+            Err(error) if begun.elapsed() > within => {
+                return Err(format!("not within {within:?}: {error}").into());
+            }
+            Err(_) => sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+async fn judge(stage: &Stage, lanes: &[LaneStats]) -> Result<Findings> {
+    let direct = Direct::connect(&stage.url).await?;
+    let (truth, dead) = (direct.truth().await?, direct.dead().await?);
+    let mut text = String::new();
+    for row in &truth {
+        writeln!(
+            text,
+            "{} {} {} {} {}",
+            row.id,
+            row.key.as_deref().unwrap_or("-"),
+            row.n,
+            row.topic,
+            row.event_type
+        )?;
+    }
+    std::fs::write(stage.folder.join("truth"), text)?;
+    std::fs::write(stage.folder.join("lanes"), format!("{lanes:#?}\n"))?;
+    Evidence { folder: &stage.folder, truth: &truth, lanes, dead: &dead }.judge()
+}
+
+/// The server's own folder goes with it.
+fn keep_server_log(stage: &Stage) {
+    // Without it the rest is still worth having.
+    let _ = std::fs::copy(lock(&stage.server).log(), stage.folder.join("server.log"));
+}
+
+fn tell(findings: &Findings) -> String {
+    let mut told = String::new();
+    let judgement = &findings.judgement;
+    for (what, ids) in [
+        ("lost", &judgement.lost),
+        ("phantom", &judgement.phantom),
+        ("order broken", &judgement.order_broken),
+    ] {
+        for id in ids.iter().take(NAMED_MAX) {
+            told.extend([what, ": ", id, "\n"]);
+        }
+    }
+    for wrong in findings.wrong.iter().take(NAMED_MAX) {
+        told.extend(["wrong: ", wrong, "\n"]);
+    }
+    told
+}

@@ -1,0 +1,177 @@
+//! Everything that a run starts: the server, a proxy for each relay and one for the producers, the processes.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use posthaste_testkit::proxy::{Proxy, Weather};
+use xtask::Run;
+use xtask::servers::{Fleet, Kind, Server};
+
+use crate::fault::Link;
+use crate::journal::Pen;
+use crate::plan::{PRODUCERS, RELAYS};
+use crate::truth::Direct;
+use crate::worker::{Worker, lock};
+use crate::{Failure, Result};
+
+/// How often processes are looked after.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What stands on it can be broken from several tasks.
+pub(crate) struct Stage {
+    pub(crate) folder: PathBuf,
+    pub(crate) server: Arc<Mutex<Server>>,
+    /// Between Postgres and the relays, if that was asked for.
+    _pooler: Option<Server>,
+    /// Past all proxies and poolers.
+    pub(crate) url: String,
+    pub(crate) relays: Vec<Mutex<Worker>>,
+    pub(crate) producers: Vec<Mutex<Worker>>,
+    relay_links: Vec<Proxy>,
+    producer_link: Proxy,
+    log: Pen,
+    begun: Instant,
+}
+
+impl Stage {
+    /// Starts the server, makes the tables, and starts everybody.
+    pub(crate) async fn set(run: &Arc<Run>, folder: PathBuf, seed: u64, pooled: bool) -> Result<Self> {
+        let (server, pooler) = blocking(|| start_servers(run, pooled))?;
+        let url = server.url();
+        posthaste::store::open(&url).await?.migrate().await?;
+        Direct::connect(&url).await?.make_tables().await?;
+
+        let log = Pen::append_to(&folder.join("faults"))?;
+        let relays_url = pooler.as_ref().map_or_else(|| url.clone(), Server::url);
+        let (mut relay_links, mut relays) = (Vec::new(), Vec::new());
+        for number in 0..RELAYS {
+            let link = Proxy::in_front_of(address_of(&relays_url)?).await?;
+            relays.push(worker(run, &folder, "relay", number, &through(&link), &[]));
+            relay_links.push(link);
+        }
+        let producer_link = Proxy::in_front_of(address_of(&url)?).await?;
+        let producers = (0..PRODUCERS).map(|number| {
+            let mut more = vec!["--seed".to_owned(), seed.to_string()];
+            // One of them commits without waiting for the disk: what a crash takes back must not have been delivered.
+            more.extend((number == 0).then(|| "--hasty".to_owned()));
+            worker(run, &folder, "producer", number, &through(&producer_link), &more)
+        });
+        let stage = Self {
+            producers: producers.collect(),
+            server: Arc::new(Mutex::new(server)),
+            _pooler: pooler,
+            begun: Instant::now(),
+            folder,
+            url,
+            relays,
+            relay_links,
+            producer_link,
+            log,
+        };
+        stage.workers().try_for_each(|worker| lock(worker).start(&[]))?;
+        Ok(stage)
+    }
+
+    pub(crate) fn workers(&self) -> impl Iterator<Item = &Mutex<Worker>> {
+        self.relays.iter().chain(&self.producers)
+    }
+
+    /// Writes down what happens, with its time.
+    pub(crate) fn note(&self, what: &str) {
+        let line = format!("{:7.3} {}", self.begun.elapsed().as_secs_f32(), what.replace('\n', " "));
+        // A full disk shows in everything else too.
+        let _ = self.log.write(&line);
+    }
+
+    pub(crate) fn set_weather(&self, link: Link, weather: Weather) {
+        self.links(link).for_each(|proxy| proxy.set(weather));
+    }
+
+    pub(crate) fn cut(&self, link: Link) {
+        self.links(link).for_each(Proxy::cut);
+    }
+
+    fn links(&self, link: Link) -> impl Iterator<Item = &Proxy> {
+        let relays = self.relay_links.iter().enumerate();
+        let relays =
+            relays.filter(move |(n, _)| link == Link::All || link == Link::Relay(*n)).map(|(_, proxy)| proxy);
+        let producers = Some(&self.producer_link).filter(|_| matches!(link, Link::All | Link::Producers));
+        relays.chain(producers)
+    }
+
+    /// Does something slow to the server.
+    pub(crate) async fn with_server(
+        &self,
+        act: impl FnOnce(&mut Server) -> xtask::Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let server = Arc::clone(&self.server);
+        tokio::task::spawn_blocking(move || act(&mut lock(&server))).await?.map_err(Failure::from)
+    }
+
+    /// Starts again whoever ended and was not to, for as long as it is polled; such an end is written down and counted.
+    pub(crate) async fn look_after(&self, gave_up: &Mutex<Vec<String>>) -> Result<()> {
+        loop {
+            for worker in self.workers() {
+                let mut worker = lock(worker);
+                if worker.is_down {
+                    continue;
+                }
+                if let Some(status) = worker.ended()? {
+                    let what = format!("{} ended by itself: {status}", worker.name());
+                    self.note(&what);
+                    lock(gave_up).push(what);
+                    worker.start(&[])?;
+                }
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+fn start_servers(run: &Arc<Run>, pooled: bool) -> Result<(Server, Option<Server>)> {
+    let kinds: &[Kind] = if pooled { &[Kind::Postgres, Kind::Pgbouncer] } else { &[Kind::Postgres] };
+    let mut fleet = Fleet::start(kinds, run, None)?;
+    if let Some((kind, error)) = fleet.lacking.pop() {
+        return Err(format!("{} cannot be had: {error}", kind.name()).into());
+    }
+    let mut servers = fleet.servers.drain(..);
+    let (first, second) = (servers.next(), servers.next());
+    let (server, pooler) = if first.as_ref().is_some_and(|server| server.kind() == Kind::Postgres) {
+        (first, second)
+    } else {
+        (second, first)
+    };
+    Ok((server.ok_or("no Postgres was started")?, pooler))
+}
+
+/// Starting a server waits for it; nothing else is to be done meanwhile.
+fn blocking<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    tokio::task::block_in_place(work)
+}
+
+fn worker(
+    run: &Arc<Run>,
+    folder: &Path,
+    kind: &str,
+    number: usize,
+    url: &str,
+    more: &[String],
+) -> Mutex<Worker> {
+    let name = format!("{kind}{number}");
+    let folder_text = folder.display().to_string();
+    let mut arguments: Vec<String> = [kind, "--url", url, "--folder", &folder_text].map(str::to_owned).into();
+    arguments.extend_from_slice(more);
+    let log = folder.join(format!("{name}.log"));
+    Mutex::new(Worker::new(run, name, arguments, log))
+}
+
+fn address_of(url: &str) -> Result<SocketAddr> {
+    let address = url.rsplit(['@', '/']).find(|part| part.starts_with("127.0.0.1:"));
+    Ok(address.ok_or("no address in the server's URL")?.parse()?)
+}
+
+fn through(proxy: &Proxy) -> String {
+    format!("postgres://postgres@{}/postgres", proxy.address())
+}

@@ -1,0 +1,69 @@
+//! What it costs a lane that another session keeps a transaction open: nothing that was updated since can be cleaned away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthaste::admin::{Actor, Command, Filter, Seek};
+use posthaste::store::Store;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::Bench;
+use super::tables::{connect, failed};
+use crate::bench::figures::{hundredths, median, progress};
+use crate::bench::relay::drain;
+use crate::exit::Failure;
+
+const LANE: &str = "held";
+const INSERT: &str = "INSERT INTO bench_events (event_id, source, event_type, payload) \
+    VALUES ('held', '/posthaste/bench', 'bench.event', 'x')";
+
+/// Relays the backlog again and again, first without and then with the open transaction; one lane, so that what its row
+/// leaves behind adds up.
+pub(super) async fn measure(
+    bench: &Bench<'_>,
+    seconds: u64,
+) -> Result<Vec<(&'static str, Value)>, Failure> {
+    let span = Duration::from_secs(seconds);
+    let free = rounds(bench, (span / 4).min(Duration::from_secs(20))).await?;
+    let holder = connect(&bench.args.store).await?;
+    holder.batch_execute("BEGIN").await.map_err(failed("open a transaction"))?;
+    holder.batch_execute(INSERT).await.map_err(failed("publish in an open transaction"))?;
+    let held = rounds(bench, span).await?;
+    holder.batch_execute("ROLLBACK").await.map_err(failed("end the open transaction"))?;
+    // The last quarter: what gets worse with time shows there.
+    let last = held[held.len() - held.len().div_ceil(4)..].to_vec();
+    let (free, held, last) = (median(free), median(held), median(last));
+    let loss = |rate: f64| json!(hundredths((1.0 - rate / free.max(1.0)) * 100.0));
+    Ok(vec![
+        ("held_seconds", json!(seconds)),
+        ("held_events_per_second", json!(held.round())),
+        ("not_held_events_per_second", json!(free.round())),
+        ("held_loss_percent", loss(held)),
+        ("held_loss_percent_at_the_end", loss(last)),
+    ])
+}
+
+/// The rate of each round until the span has passed; at least three.
+async fn rounds(bench: &Bench<'_>, span: Duration) -> Result<Vec<f64>, Failure> {
+    let bar = progress("holding a transaction", span.as_secs());
+    let (start, mut rates) = (Instant::now(), Vec::new());
+    while start.elapsed() < span || rates.len() < 3 {
+        let store = Arc::clone(&bench.store) as Arc<dyn Store>;
+        let (events, took) = drain(store, &bench.target, LANE).await?;
+        // The very first round makes the lane, and its row.
+        rates.push(events as f64 / took.as_secs_f64().max(1e-9));
+        back_to_the_beginning(bench).await?;
+        bar.set_position(start.elapsed().as_secs());
+    }
+    bar.finish_and_clear();
+    Ok(rates)
+}
+
+async fn back_to_the_beginning(bench: &Bench<'_>) -> Result<(), Failure> {
+    let mut filter = Filter::default();
+    filter.lane = Some(LANE.parse()?);
+    let seek = Command::Seek { to: Seek::Beginning, dry_run: false };
+    bench.store.apply(&filter, seek, &Actor::new("bench", "cli")).await?;
+    Ok(())
+}

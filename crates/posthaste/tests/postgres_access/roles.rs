@@ -1,0 +1,135 @@
+//! Three roles, each with no more rights than it needs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthaste::ErrorKind;
+use posthaste::admin::{Actor, Command, Filter, Page, Seek};
+use posthaste::envelope::Envelope;
+use posthaste::lane::LaneSpec;
+use posthaste::outbox::Outbox;
+use posthaste::publish::Publish;
+use posthaste::schema::Backend;
+use posthaste::store::{Outcome, Owner, Room, Settled, Then};
+use posthaste::target::{DeliverError, DeliverKind};
+use tokio_postgres::Client;
+
+use crate::scope::{Scope, connect};
+
+/// The users of the roles, on the whole server: made once, whoever comes first.
+const USERS: &str = "
+    DO $$ BEGIN
+        PERFORM pg_advisory_xact_lock(7070);
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'access_shop') THEN
+            CREATE ROLE access_shop LOGIN; CREATE ROLE access_carrier LOGIN; CREATE ROLE access_deployer LOGIN;
+        END IF;
+        GRANT posthaste_publish TO access_shop;
+        GRANT posthaste_relay TO access_carrier;
+        GRANT posthaste_migrate TO access_deployer;
+        ALTER ROLE access_deployer SET role = posthaste_migrate;
+    END $$";
+
+/// Makes roles, tables and rights as the printed text says: before the tables, and after them.
+pub(crate) async fn with_roles(scope: &Scope) {
+    let (admin, roles) = (scope.session().await, posthaste_core::sql::postgres_roles(&Default::default()));
+    // Roles belong to the server, which tests share.
+    let one_at_a_time = format!("BEGIN; SELECT pg_advisory_xact_lock(7070); {roles}; COMMIT");
+    admin.batch_execute(&one_at_a_time).await.unwrap();
+    admin.batch_execute(USERS).await.unwrap();
+    let deployer = posthaste::store::open(&scope.url_of("access_deployer")).await.unwrap();
+    assert!(!deployer.migrate().await.unwrap().is_empty());
+    admin.batch_execute(&one_at_a_time).await.unwrap();
+}
+
+async fn code(session: &Client, statement: &str) -> String {
+    match session.batch_execute(statement).await {
+        Ok(()) => "it was done".to_owned(),
+        Err(error) => error.code().map_or("no code".to_owned(), |code| code.code().to_owned()),
+    }
+}
+
+#[tokio::test]
+async fn each_role_can_do_its_work_and_nothing_else() {
+    let Some(scope) = Scope::new("roles::each_role_can_do_its_work_and_nothing_else").await else { return };
+    with_roles(&scope).await;
+    let mut shop = connect(&scope.url_of("access_shop")).await;
+    let mut tx = shop.transaction().await.unwrap();
+    let outbox = Outbox::new("/shop");
+    outbox.publish(&mut tx, Publish::raw("x", "{}").key("k").id("one")).await.unwrap();
+    outbox.publish(&mut tx, Publish::raw("x", "{}").key("k").id("one").once()).await.unwrap();
+    outbox.publish(&mut tx, Publish::raw("x", "{}").key("k")).await.unwrap();
+    tx.commit().await.unwrap();
+    for statement in [
+        "SELECT FROM posthaste_events",
+        "SELECT FROM posthaste_lanes",
+        "UPDATE posthaste_events SET payload = NULL",
+        "DELETE FROM posthaste_events",
+        "TRUNCATE posthaste_events",
+        "INSERT INTO posthaste_events (event_id, event_type, payload, seq) VALUES ('a', 'x', '', 1)",
+        "INSERT INTO posthaste_events (event_id, event_type, payload, xid) VALUES ('a', 'x', '', '3')",
+        "SELECT setval('posthaste_events_seq', 1)",
+        "INSERT INTO posthaste_ticks (id, snap, last_seq, low) VALUES (9, '3:3:', 0, 0)",
+        "CREATE TABLE mine (a int)",
+    ] {
+        assert_eq!(code(&shop, statement).await, "42501", "{statement}");
+    }
+    let carrier = connect(&scope.url_of("access_carrier")).await;
+    for statement in [
+        "CREATE TABLE mine (a int)",
+        "ALTER TABLE posthaste_events ADD COLUMN a int",
+        "DROP TABLE posthaste_lanes",
+        "TRUNCATE posthaste_events",
+        "UPDATE posthaste_events SET seq = seq + 1",
+        "UPDATE posthaste_ticks SET snap = '3:3:'",
+        "UPDATE posthaste_meta SET schema = 900",
+        "DELETE FROM posthaste_audit",
+        "SELECT nextval('posthaste_events_seq')",
+        "INSERT INTO posthaste_events (event_id, event_type, payload) VALUES ('a', 'x', '')",
+    ] {
+        assert_eq!(code(&carrier, statement).await, "42501", "{statement}");
+    }
+    let store = posthaste::store::open(&scope.url_of("access_carrier")).await.unwrap();
+    operate(&store).await;
+    // Publishing through the store is no right of the relay's: said with what to do, and nothing is lost.
+    let refused = store.publish(vec![Envelope::new("x", "{}")]).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Config, "{refused}");
+    assert!(refused.to_string().contains("posthaste migrate print --roles"), "{refused}");
+    scope.end().await;
+}
+
+/// Everything that a relay and an operator do.
+async fn operate(store: &Arc<dyn Backend>) {
+    let lane = LaneSpec::new("main".parse().unwrap());
+    let owner = Owner::new("carrier");
+    assert!(store.status().await.unwrap().usable());
+    let lease = store.acquire(&lane, &owner).await.unwrap().expect("it is free");
+    let claimed = store.claim(&lease, Room { events: 10, bytes: 1 << 20 }).await.unwrap();
+    assert_eq!(claimed.len(), 2, "once was stored once");
+    let dead = || Outcome::Dead { error: DeliverError::new(DeliverKind::Failed, "no", "no") };
+    let outcomes = claimed.iter().map(|claimed| Settled::new(claimed.ticket, dead())).collect();
+    store.settle(&lease, outcomes, Then::Hold).await.unwrap();
+    let (by, mut of_lane) = (Actor::new("test", "test"), Filter::default());
+    of_lane.lane = Some(lane.name.clone());
+    let redrive = store.apply(&of_lane, Command::Redrive { dry_run: false }, &by).await.unwrap();
+    assert_eq!(redrive.changed, 2);
+    let claimed = store.claim(&lease, Room { events: 10, bytes: 1 << 20 }).await.unwrap();
+    let outcomes = claimed.iter().map(|claimed| Settled::new(claimed.ticket, Outcome::Delivered)).collect();
+    store.settle(&lease, outcomes, Then::GiveUp).await.unwrap();
+    assert_eq!(store.find(&of_lane, Page::first(10)).await.unwrap().records.len(), 2);
+    let now = Some(Duration::ZERO);
+    for (filter, command) in [
+        (&of_lane, Command::Replay { dry_run: false }),
+        (&of_lane, Command::Discard { reason: "test".to_owned(), dry_run: false }),
+        (&of_lane, Command::Erase { dry_run: false }),
+        (&of_lane, Command::Pause),
+        (&of_lane, Command::Resume),
+        (&of_lane, Command::Seek { to: Seek::End, dry_run: false }),
+        (&Filter::default(), Command::Prune { delivered_age: now, dead_age: now, dry_run: false }),
+        (&of_lane, Command::Remove { dry_run: false }),
+    ] {
+        let name = command.name().to_owned();
+        store.apply(filter, command, &by).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    store.add("first", &[7; 32]).await.unwrap();
+    assert_eq!(store.name_of(&[7; 32]).await.unwrap().as_deref(), Some("first"));
+}
