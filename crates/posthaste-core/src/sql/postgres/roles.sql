@@ -38,7 +38,7 @@ BEGIN
     GRANT SELECT, DELETE, UPDATE (payload) ON {prefix}events TO posthaste_relay;
     GRANT SELECT ON SEQUENCE {prefix}events_seq TO posthaste_relay;
     GRANT SELECT, INSERT, DELETE ON {prefix}ticks TO posthaste_relay;
-    GRANT SELECT, INSERT, UPDATE, DELETE ON {prefix}lanes, {prefix}parked TO posthaste_relay;
+    GRANT SELECT, INSERT, UPDATE, DELETE ON {prefix}lanes, {prefix}parked, {prefix}relays TO posthaste_relay;
     GRANT SELECT, INSERT ON {prefix}keys, {prefix}audit TO posthaste_relay;
     GRANT SELECT, UPDATE (epoch_floor) ON {prefix}meta TO posthaste_relay;
 END $roles$;

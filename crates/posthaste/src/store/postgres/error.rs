@@ -71,7 +71,9 @@ fn certificate(wrong: &CertificateError) -> &'static str {
             "the server's certificate is not valid yet; look at the clocks of both machines"
         }
         Wrong::Revoked => "the server's certificate was revoked; give the server a new one",
-        _ => "the server's certificate cannot be used; give the server one that its CA has signed for its host name",
+        _ => {
+            "the server's certificate cannot be used; give the server one that its CA has signed for its host name"
+        }
     }
 }
 
@@ -103,7 +105,9 @@ fn meaning(code: &str, said: &str) -> (ErrorKind, String) {
         ),
         "55P03" => (
             ErrorKind::Unavailable,
-            format!("somebody else holds a lock for longer than store.lock_timeout ({said}); look at pg_stat_activity"),
+            format!(
+                "somebody else holds a lock for longer than store.lock_timeout ({said}); look at pg_stat_activity"
+            ),
         ),
         "57014" => (
             ErrorKind::Unavailable,

@@ -161,15 +161,40 @@ impl Claim<'_> {
         let (lane, run, rows) = (cursor.lane(), cursor.run.as_str(), self.page_rows());
         if read >= a.low {
             let values = args![
-                lane, SHARD, cursor.epoch, run, a.id, a.token, b.id, b.token, a.text, b.text, read, rows
+                lane,
+                SHARD,
+                cursor.epoch,
+                run,
+                a.id,
+                a.token,
+                b.id,
+                b.token,
+                a.text,
+                b.text,
+                read,
+                rows
             ];
             return client.query_typed_raw(&self.sql.window_page, values).await;
         }
         let left = a.snapshot.ended_by(&b.snapshot);
         let (from, to) = (a.snapshot.xmax.to_string(), b.snapshot.xmax.to_string());
         let values = args![
-            lane, SHARD, cursor.epoch, run, a.id, a.token, b.id, b.token, a.text, b.text, read, rows, a.low, left,
-            from, to
+            lane,
+            SHARD,
+            cursor.epoch,
+            run,
+            a.id,
+            a.token,
+            b.id,
+            b.token,
+            a.text,
+            b.text,
+            read,
+            rows,
+            a.low,
+            left,
+            from,
+            to
         ];
         client.query_typed_raw(&self.sql.window_begin, values).await
     }
