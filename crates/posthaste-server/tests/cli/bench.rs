@@ -24,6 +24,7 @@ fn say(url: &str, sql: &str) -> Vec<String> {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test program has no configuration but its environment")]
 fn relaying_is_measured_on_postgres_and_the_tables_are_gone_afterwards() {
     let trial = "bench::relaying_is_measured_on_postgres_and_the_tables_are_gone_afterwards";
     let Some(server) = std::env::var(VARIABLE).ok().filter(|url| !url.is_empty()) else {
