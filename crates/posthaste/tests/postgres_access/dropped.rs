@@ -1,6 +1,8 @@
 //! Futures that are dropped at each of their polls: by a timeout, a select, a client that went away. No transaction stays
 //! open, no connection is lost, and the store goes on.
 
+#![expect(clippy::async_yields_async, reason = "each preparation answers the future that is dropped")]
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
