@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
+use crate::config::server::Role;
 use crate::exit::{Code, Failure};
 use crate::http::{App, ConnectionLimits, Face, Limits, Metrics, Server, UPKEEP_EVERY, make_room, router};
 use crate::keys;
@@ -70,13 +71,15 @@ async fn serve_on(
     shutdown: Shutdown,
 ) -> Result<(), Failure> {
     let app = App::new(Arc::clone(&store), limits(config), metrics.clone());
-    let relay = match config.lanes.is_empty() {
+    let relay = match config.lanes.is_empty() || !config.server.roles.contains(&Role::Relay) {
         true => None,
         false => Some(crate::config::relay::build(config, Arc::clone(&store))?),
     };
     let stop = CancellationToken::new();
     let mut work: JoinSet<Result<(), Failure>> = JoinSet::new();
-    let faces = [(Some(public), Face::Public), (admin, Face::Admin)];
+    // Without the API only health and metrics are left to show.
+    let shown = if config.server.roles.contains(&Role::Api) { Face::Public } else { Face::Admin };
+    let faces = [(Some(public), shown), (admin, Face::Admin)];
     for (server, face) in faces.into_iter().filter_map(|(server, face)| Some((server?, face))) {
         let (router, limits) = (router(Arc::clone(&app), face), connection_limits(config));
         let stopped = stop.clone().cancelled_owned();

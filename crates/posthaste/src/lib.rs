@@ -26,4 +26,8 @@ mod pages {
     struct Readme;
     #[doc = include_str!("../../../docs/publish.md")]
     struct Publish;
+    #[doc = include_str!("../../../docs/handle-events.md")]
+    struct HandleEvents;
+    #[doc = include_str!("../../../docs/test-your-handlers.md")]
+    struct TestYourHandlers;
 }

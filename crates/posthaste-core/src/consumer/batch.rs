@@ -38,7 +38,8 @@ impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
     ) {
         let mut parts = vec![share.drain(..).collect::<Vec<_>>()];
         while let Some(mut part) = parts.pop() {
-            let events: Vec<Tried> = part.iter().map(|one| (Arc::clone(&one.envelope), one.attempt)).collect();
+            let events: Vec<Tried> =
+                part.iter().map(|one| (Arc::clone(&one.envelope), one.attempt)).collect();
             let answer = match &events[..] {
                 [one] => self.alone(one, finished).await,
                 all => self.together(all).await,

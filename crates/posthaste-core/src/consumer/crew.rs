@@ -77,7 +77,11 @@ impl Crew {
 
     /// Runs anything that ends when it is told to stop: an HTTP server, a timer.
     #[must_use]
-    pub fn member<F>(mut self, name: impl Into<String>, start: impl FnOnce(Stop) -> F + Send + 'static) -> Self
+    pub fn member<F>(
+        mut self,
+        name: impl Into<String>,
+        start: impl FnOnce(Stop) -> F + Send + 'static,
+    ) -> Self
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {

@@ -130,7 +130,8 @@ impl<D: Ground, S> Cx<D, S> {
             let mut headers = self.envelope.headers.iter();
             headers.find(|(header, _)| header.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone())
         };
-        self.request_id.get_or_init(|| REQUEST_IDS.iter().find_map(|name| header(name)).unwrap_or_else(fresh_id))
+        self.request_id
+            .get_or_init(|| REQUEST_IDS.iter().find_map(|name| header(name)).unwrap_or_else(fresh_id))
     }
 
     pub(super) fn envelope_arc(&self) -> &Arc<Envelope> {

@@ -129,15 +129,26 @@ impl Desk {
         self.wake(freed);
     }
 
-    /// Keeps this one, and with it its key, until this time.
-    pub(super) fn hold(&self, delivery: Delivery, until: Instant) {
+    /// Keeps this one, and with it its key, until this time. Once the desk is closed nobody waits for that: this one and what
+    /// is behind it are answered instead, to be given back in this order.
+    pub(super) fn hold(&self, delivery: Delivery, until: Instant) -> Vec<Delivery> {
         let mut state = self.lock();
+        if state.closed {
+            let key = delivery.envelope.key.clone().unwrap_or_default();
+            let behind = state.keys.remove(key.as_str()).unwrap_or_default();
+            let out: Vec<Delivery> = std::iter::once(delivery).chain(behind).collect();
+            state.unsettled -= out.len();
+            drop(state);
+            self.work.notify_waiters();
+            return out;
+        }
         state.holds += 1;
         let number = state.holds;
         state.held.insert((until, number), delivery);
         drop(state);
         // Whoever watches the time learns of it.
         self.room.notify_one();
+        Vec::new()
     }
 
     /// When the next held delivery is due.

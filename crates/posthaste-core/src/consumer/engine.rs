@@ -105,7 +105,11 @@ impl<D: Ground, S: Send + Sync + 'static> Engine<D, S> {
     /// Writes the inbox rows; answers how many were new.
     pub(super) async fn enter(&self, tx: &mut D::Tx, events: &[&Envelope]) -> Result<u64, Failure> {
         match D::as_tx(tx) {
-            Some(tx) => Ok(self.inbox.enter(tx, events).await.map_err(|error| Failure::retry(error).code("database"))?),
+            Some(tx) => Ok(self
+                .inbox
+                .enter(tx, events)
+                .await
+                .map_err(|error| Failure::retry(error).code("database"))?),
             None => Ok(events.len() as u64),
         }
     }

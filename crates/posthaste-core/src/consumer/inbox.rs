@@ -132,7 +132,8 @@ mod tests {
 
     #[test]
     fn a_batch_is_one_statement_whose_spare_rows_repeat_the_last() {
-        let events: Vec<_> = (0..5).map(|n| Envelope { id: format!("{}", 9 - n), ..Envelope::new("t", "") }).collect();
+        let events: Vec<_> =
+            (0..5).map(|n| Envelope { id: format!("{}", 9 - n), ..Envelope::new("t", "") }).collect();
         let refs: Vec<_> = events.iter().collect();
         let statements = Inbox::of("stock").statements(Dialect::Postgres, &refs);
         assert_eq!(statements.len(), 1);

@@ -15,6 +15,7 @@
 //! Only the consumer decides about retries; brokers keep and deliver again.
 
 mod batch;
+mod check;
 mod crew;
 mod cx;
 mod dedup;
@@ -29,6 +30,7 @@ mod middleware;
 
 mod readiness;
 mod run;
+mod start;
 mod steps;
 mod target;
 mod worker;
@@ -36,8 +38,6 @@ mod worker;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-use tokio::sync::watch;
 
 pub use crew::{Crew, Stop};
 pub use cx::{Cx, Ground, NoDatabase};
@@ -50,31 +50,19 @@ pub use middleware::{Call, Middleware, Next};
 pub use readiness::Readiness;
 pub use steps::{Stepped, Steps};
 
-use crate::broker::{Broker, FeedSpec, Reason};
+use crate::broker::Reason;
 use crate::envelope::Envelope;
 use crate::event::Event;
 use crate::lane::Order;
 use crate::outbox::Outbox;
-use crate::pattern::Pattern;
 use crate::prefix::TablePrefix;
 use crate::retry::{Backoff, RetryPolicy};
-use crate::target::{Capabilities, Target};
-use crate::{Error, Result};
-use cx::Scope;
-use desk::Desk;
-use engine::{Classify, Engine};
+use engine::Classify;
 use handler::{Route, Typed, Whole};
-use meters::Meters;
 use readiness::Ready;
-use run::Run;
-use target::ConsumerTarget;
-use worker::Shop;
 
-const NAME_BYTES_MAX: usize = 64;
 const WORKERS: usize = 5;
 const PREFETCH: usize = 10;
-/// More unsettled deliveries than that are no speed, only memory.
-const UNSETTLED_MAX: usize = 100_000;
 const TIMEOUT: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(10);
 const GRACE_MAX: Duration = Duration::from_secs(86_400);
@@ -109,7 +97,12 @@ pub struct Letter {
 
 impl Letter {
     fn new(consumer: &str, envelope: &Arc<Envelope>, attempts: u32, reason: &Reason) -> Self {
-        Self { consumer: consumer.to_owned(), envelope: Arc::clone(envelope), attempts, reason: reason.clone() }
+        Self {
+            consumer: consumer.to_owned(),
+            envelope: Arc::clone(envelope),
+            attempts,
+            reason: reason.clone(),
+        }
     }
 }
 
@@ -200,7 +193,9 @@ impl<D: Ground, S: Send + Sync + 'static> Consumer<D, S> {
             middleware: Vec::new(),
             unhandled: Unhandled::default(),
             classify: None,
-            policy: Arc::new(Backoff::exponential(Duration::from_secs(1)).cap(Duration::from_secs(900)).attempts(ATTEMPTS)),
+            policy: Arc::new(
+                Backoff::exponential(Duration::from_secs(1)).cap(Duration::from_secs(900)).attempts(ATTEMPTS),
+            ),
             order: Order::PerKey,
             workers: WORKERS,
             prefetch: PREFETCH,
@@ -359,163 +354,5 @@ impl<D: Ground, S: Send + Sync + 'static> Consumer<D, S> {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// Makes the group known to the broker, so that what is published from now on reaches it.
-    ///
-    /// # Errors
-    /// As [`check`](Consumer::check), and what the broker says.
-    pub async fn declare(&self, broker: &dyn Broker) -> Result<()> {
-        let spec = self.feed_spec()?;
-        broker.feed(&spec).await.map(drop)
-    }
-
-    /// Looks for everything that is wrong with how it was built, without doing anything.
-    ///
-    /// # Errors
-    /// `Config` with all problems: no name or an unusable one, no handler, two handlers for one type, no workers, a topic
-    /// that is no pattern.
-    pub fn check(&self) -> Result<()> {
-        let mut problems = self.problems.clone();
-        let fits = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
-        if self.name.is_empty() || self.name.len() > NAME_BYTES_MAX || !self.name.bytes().all(fits) {
-            problems.push(format!(
-                "the name {:?} cannot be a group: it must have 1 to {NAME_BYTES_MAX} letters, digits, '-', '_' and '.'",
-                self.name
-            ));
-        }
-        if self.routes.is_empty() && self.any.is_none() {
-            problems.push("there is no handler: add one with .on(…) or .on_any(…)".to_owned());
-        }
-        for (what, value) in [("workers", self.workers), ("prefetch", self.prefetch), ("batch", self.batch)] {
-            if value == 0 {
-                problems.push(format!("{what} is 0; at least 1 is needed"));
-            }
-        }
-        if self.workers.saturating_mul(self.ahead()) > UNSETTLED_MAX {
-            problems.push(format!("workers × prefetch is over {UNSETTLED_MAX} events"));
-        }
-        if self.batch > 1 && !D::TRANSACTIONAL {
-            problems.push("batch mode is one transaction for many events, and there is no database".to_owned());
-        }
-        if self.timeout.is_zero() {
-            problems.push("the timeout is 0; nothing could be handled".to_owned());
-        }
-        if let Err(error) = self.patterns() {
-            problems.push(error.to_string());
-        }
-        if problems.is_empty() {
-            return Ok(());
-        }
-        Err(Error::config(format!("the consumer {:?} cannot run: {}", self.name, problems.join("; "))))
-    }
-
-    /// Consumes until `shutdown` is there or the broker is closed; then fetches nothing more, ends what was fetched within
-    /// the grace period, and gives back the rest.
-    ///
-    /// A broker that is away, at the start or later, is waited for.
-    ///
-    /// # Errors
-    /// `Config` as [`check`](Consumer::check), and where the broker cannot do what is asked; what waiting cannot mend from
-    /// the broker.
-    pub async fn run(
-        self,
-        broker: impl Into<Arc<dyn Broker>>,
-        shutdown: impl Future<Output = ()>,
-    ) -> Result<()> {
-        let broker = broker.into();
-        let spec = self.feed_spec()?;
-        let can = broker.capabilities();
-        self.check_against(can)?;
-        let holds_keys = self.order == Order::PerKey && !can.release_in_order;
-        self.into_run(spec, holds_keys).until(broker.as_ref(), shutdown).await
-    }
-
-    /// Handles one event at a time, when asked; for tests. Nothing runs in between.
-    ///
-    /// # Errors
-    /// As [`check`](Consumer::check), and what the broker says.
-    pub async fn steps(self, broker: &dyn Broker) -> Result<Steps<D, S>> {
-        let spec = self.feed_spec()?;
-        self.check_against(broker.capabilities())?;
-        let feed = broker.feed(&spec).await?;
-        // The broker keeps what is tried again: there is nobody here who would watch the time.
-        let run = self.into_run(spec, false);
-        Ok(Steps::new(run.shop, feed, run.abandon))
-    }
-
-    /// This consumer as the target of a lane: events go from the store straight into handlers, without a broker.
-    ///
-    /// The lane's relay keeps the order of a key, retries by the lane's policy and records what is dead; give the lane a
-    /// timeout that is longer than this consumer's. An event that a handler wants [`later`](Failure::later) counts as an
-    /// attempt in a lane. Lanes of one store can share a target, and a consumer's name stays the inbox's consumer.
-    ///
-    /// # Errors
-    /// As [`check`](Consumer::check).
-    pub fn target(self) -> Result<Arc<dyn Target>> {
-        self.check()?;
-        let (workers, batch, unsettled) = (self.workers, self.batch, self.workers * self.ahead());
-        let (engine, _) = self.into_engine();
-        Ok(Arc::new(ConsumerTarget::new(engine, workers, batch, unsettled)))
-    }
-
-    fn ahead(&self) -> usize {
-        self.prefetch.max(self.batch)
-    }
-
-    fn patterns(&self) -> Result<Vec<Pattern>> {
-        match &self.topics {
-            Some(topics) => topics.iter().map(|topic| topic.parse()).collect(),
-            None if self.type_topics.is_empty() => Ok(vec![Pattern::all()]),
-            None if self.any.is_some() => Ok(vec![Pattern::all()]),
-            None => self.type_topics.iter().map(|topic| topic.parse()).collect(),
-        }
-    }
-
-    fn feed_spec(&self) -> Result<FeedSpec> {
-        self.check()?;
-        let unsettled = u32::try_from(self.workers * self.ahead()).unwrap_or(u32::MAX);
-        Ok(FeedSpec::new(&self.name, self.patterns()?).prefetch(unsettled).order(self.order))
-    }
-
-    fn check_against(&self, can: &Capabilities) -> Result<()> {
-        let patterns = self.patterns()?;
-        let pattern = patterns.iter().find(|pattern| !pattern.is_literal());
-        if let (Some(pattern), false) = (pattern, can.patterns) {
-            return Err(Error::config(format!(
-                "the consumer {:?} reads {pattern}, and this broker has no patterns; name the topics",
-                self.name
-            )));
-        }
-        Ok(())
-    }
-
-    fn into_run(self, spec: FeedSpec, holds_keys: bool) -> Run<D, S> {
-        let (abandon, abandoned) = watch::channel(false);
-        let desk = Desk::new(self.order == Order::PerKey, self.workers * self.ahead());
-        let (workers, batch, grace) = (self.workers, self.batch, self.grace);
-        let (engine, ready) = self.into_engine();
-        let shop = Shop { engine, desk, workers, batch, holds_keys, abandoned };
-        Run { shop: Arc::new(shop), spec, grace, ready, abandon }
-    }
-
-    fn into_engine(self) -> (Engine<D, S>, Ready) {
-        let engine = Engine {
-            inbox: Inbox::of(&self.name).prefix(&self.prefix),
-            meters: Meters::of(&self.name),
-            name: self.name.as_str().into(),
-            database: self.database,
-            scope: Arc::new(Scope { consumer: self.name, state: self.state, outbox: self.outbox }),
-            routes: self.routes,
-            any: self.any,
-            middleware: self.middleware,
-            unhandled: self.unhandled,
-            classify: self.classify,
-            policy: self.policy,
-            timeout: self.timeout,
-            on_dead: self.on_dead,
-            on_failed: self.on_failed,
-        };
-        (engine, self.ready)
     }
 }

@@ -10,10 +10,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{error, info, warn};
 
 use super::cx::Ground;
-use crate::outage::Outage;
 use super::readiness::Ready;
 use super::worker::Shop;
 use crate::broker::{Broker, Count, Delivery, Feed, FeedSpec};
+use crate::outage::Outage;
 use crate::telemetry::field;
 use crate::{Error, Result};
 
@@ -132,11 +132,17 @@ impl<D: Ground, S: Send + Sync + 'static> Run<D, S> {
         };
         let mut all = pin!(all);
         if timeout(self.grace, &mut all).await.is_err() {
-            warn!({ field::CONSUMER } = &*self.shop.engine.name, "the grace period is over; what is not done is given back");
+            warn!(
+                { field::CONSUMER } = &*self.shop.engine.name,
+                "the grace period is over; what is not done is given back"
+            );
             self.abandon.send_replace(true);
             // Workers let go at once; a handler that blocks its thread is not waited for without end.
             if timeout(RELEASE_MAX, &mut all).await.is_err() {
-                error!({ field::CONSUMER } = &*self.shop.engine.name, "a handler blocks its thread; it is left behind");
+                error!(
+                    { field::CONSUMER } = &*self.shop.engine.name,
+                    "a handler blocks its thread; it is left behind"
+                );
             }
         }
         give_back(self.shop.desk.clear()).await;

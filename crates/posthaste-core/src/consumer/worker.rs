@@ -11,11 +11,11 @@ use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use super::Letter;
-use super::steps::Stepped;
 use super::cx::Ground;
 use super::desk::Desk;
 use super::engine::{Done, Engine, Then};
 use super::failure::Failure;
+use super::steps::Stepped;
 use crate::broker::{Count, Delivery, Receipt};
 use crate::envelope::Envelope;
 use crate::telemetry::field;
@@ -170,7 +170,9 @@ impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
             }
             Then::Again(pause) => {
                 meters.retry.increment(1);
-                tell_of(self.engine.on_failed.as_ref(), || Letter::new(&self.engine.name, &envelope, attempt, &failure.reason()));
+                tell_of(self.engine.on_failed.as_ref(), || {
+                    Letter::new(&self.engine.name, &envelope, attempt, &failure.reason())
+                });
                 self.again(envelope, attempt, receipt, pause, Count::Attempt, finished).await;
                 Stepped::Retry(pause)
             }
@@ -207,7 +209,14 @@ impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
     ) {
         if self.holds_keys && envelope.key.is_some() && !self.is_abandoned() {
             let attempt = if count == Count::Attempt { attempt.saturating_add(1) } else { attempt };
-            self.desk.hold(Delivery::new(envelope, attempt, receipt), Instant::now() + pause);
+            let held = Delivery::new(envelope, attempt, receipt);
+            let given_back = self.desk.hold(held, Instant::now() + pause);
+            for (index, one) in given_back.into_iter().enumerate() {
+                // Only the first was tried.
+                let (after, count) =
+                    if index == 0 { (pause, count) } else { (Duration::ZERO, Count::Nothing) };
+                self.answered(one.receipt.release(after, count), &one.envelope).await;
+            }
             return;
         }
         self.answered(receipt.release(pause, count), &envelope).await;

@@ -11,17 +11,20 @@ impl Admin for LocalBroker {
     fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
         Box::pin(async move {
             let groups = self.groups();
-            groups.iter().map(|group| {
-                let mut stats = LaneStats::new(group.name().parse()?);
-                let state = group.lock();
-                stats.accepted = state.totals.accepted;
-                stats.delivered = state.totals.delivered;
-                stats.waiting = state.events as u64;
-                stats.dead = state.totals.dead;
-                stats.discarded = state.totals.discarded;
-                stats.replayed = state.totals.replayed;
-                Ok(stats)
-            }).collect()
+            groups
+                .iter()
+                .map(|group| {
+                    let mut stats = LaneStats::new(group.name().parse()?);
+                    let state = group.lock();
+                    stats.accepted = state.totals.accepted;
+                    stats.delivered = state.totals.delivered;
+                    stats.waiting = state.events as u64;
+                    stats.dead = state.totals.dead;
+                    stats.discarded = state.totals.discarded;
+                    stats.replayed = state.totals.replayed;
+                    Ok(stats)
+                })
+                .collect()
         })
     }
 
@@ -31,7 +34,8 @@ impl Admin for LocalBroker {
             let before = page.after.as_deref().map(str::parse::<i64>).transpose();
             let before = before.map_err(|_| Error::rejected("the page token is not one of this broker"))?;
             let mut letters: Vec<DeadLetter> = self.dead();
-            letters.retain(|letter| matches(filter, letter) && before.is_none_or(|seq| letter.entry.seq < seq));
+            letters
+                .retain(|letter| matches(filter, letter) && before.is_none_or(|seq| letter.entry.seq < seq));
             letters.sort_by_key(|letter| std::cmp::Reverse(letter.entry.seq));
             let size = page.size.clamp(1, 1_000) as usize;
             let mut found = Found::default();
@@ -39,7 +43,8 @@ impl Admin for LocalBroker {
                 letters.truncate(size);
                 found.next = letters.last().map(|letter| letter.entry.seq.to_string());
             }
-            found.records = letters.iter().map(|letter| record(letter, page.with_payload)).collect::<Result<_>>()?;
+            found.records =
+                letters.iter().map(|letter| record(letter, page.with_payload)).collect::<Result<_>>()?;
             Ok(found)
         })
     }
@@ -63,7 +68,13 @@ impl Admin for LocalBroker {
                 }
             };
             let chosen = self.choose(filter, dry_run);
-            tracing::info!(actor = by.name, via = by.via, command = command.name(), letters = chosen.len(), "on the local broker");
+            tracing::info!(
+                actor = by.name,
+                via = by.via,
+                command = command.name(),
+                letters = chosen.len(),
+                "on the local broker"
+            );
             let matched = chosen.len() as u64;
             if dry_run {
                 return Ok(Applied::new(matched, 0));

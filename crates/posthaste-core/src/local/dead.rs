@@ -90,7 +90,11 @@ impl Inner {
         if let Some(dropped) = over {
             self.dead.dropped.fetch_add(1, Ordering::Relaxed);
             counter!(metric::LOCAL_DEAD_DROPPED_TOTAL).increment(1);
-            error!({ field::EVENT_ID } = dropped.envelope.id, group = dropped.group, "the buffer of dead letters is full; the oldest was dropped");
+            error!(
+                { field::EVENT_ID } = dropped.envelope.id,
+                group = dropped.group,
+                "the buffer of dead letters is full; the oldest was dropped"
+            );
             self.give_up(&dropped);
             self.report(&Trouble::DeadDropped(dropped));
         }

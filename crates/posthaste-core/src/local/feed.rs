@@ -30,7 +30,8 @@ impl LocalFeed {
             let mut woken = std::pin::pin!(self.member.wake.notified());
             woken.as_mut().enable();
             let (entries, due) = self.group.take(at_most.max(1).min(self.member.room()), Instant::now());
-            let deliveries: Vec<Delivery> = entries.into_iter().filter_map(|entry| self.hand_out(entry)).collect();
+            let deliveries: Vec<Delivery> =
+                entries.into_iter().filter_map(|entry| self.hand_out(entry)).collect();
             if !deliveries.is_empty() {
                 return deliveries;
             }
@@ -129,7 +130,8 @@ impl LocalReceipt {
 /// Whoever waits for room, for a key or for the end looks again.
 fn after_settling(inner: &Inner, group: &Group) {
     let state = group.lock();
-    let (left, has_ready, was_full) = (state.events, state.has_ready(), inner.is_full(state.events + 1, state.bytes, 0));
+    let (left, has_ready, was_full) =
+        (state.events, state.has_ready(), inner.is_full(state.events + 1, state.bytes, 0));
     drop(state);
     let closed = inner.closed.load(Ordering::Acquire);
     if has_ready || (closed && left == 0) {

@@ -321,7 +321,8 @@ impl Inner {
 
     /// Whether a group with so much has no room for more.
     fn is_full(&self, events: usize, bytes: u64, more: u64) -> bool {
-        events >= self.options.buffer || (events > 0 && bytes.saturating_add(more) > self.options.buffer_bytes)
+        events >= self.options.buffer
+            || (events > 0 && bytes.saturating_add(more) > self.options.buffer_bytes)
     }
 }
 

@@ -78,7 +78,9 @@ impl LocalBroker {
                 Put::Closed => return Err(Error::unavailable("publish: the local broker was closed")),
                 Put::Full(_) if self.inner.options.full == Full::Wait => room.await,
                 Put::Full(group) => {
-                    return Err(Error::unavailable(format!("publish: the buffer of group {group:?} is full")));
+                    return Err(Error::unavailable(format!(
+                        "publish: the buffer of group {group:?} is full"
+                    )));
                 }
                 Put::Unrouted if self.inner.options.unrouted == Unrouted::Drop => {
                     counter!(metric::LOCAL_UNROUTED_TOTAL).increment(1);

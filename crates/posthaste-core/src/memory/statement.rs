@@ -46,7 +46,11 @@ fn inbox_rows(values: Vec<Value>) -> Result<Vec<InboxRow>, SqlError> {
     let mut values = values.into_iter();
     let mut rows = Vec::new();
     while values.len() > 0 {
-        rows.push((required(text(&mut values)?)?, required(text(&mut values)?)?, required(text(&mut values)?)?));
+        rows.push((
+            required(text(&mut values)?)?,
+            required(text(&mut values)?)?,
+            required(text(&mut values)?)?,
+        ));
     }
     Ok(rows)
 }

@@ -35,7 +35,8 @@ impl Database for Counted {
 
 async fn answer(cx: &mut Cx<Counted, Seen>, event: Placed) -> Result<(), Failure> {
     cx.state().note(event.order, cx.attempt());
-    cx.publish(Publish::raw("order.answered", event.order.to_string()).id(format!("answer-{}", event.order))).await?;
+    cx.publish(Publish::raw("order.answered", event.order.to_string()).id(format!("answer-{}", event.order)))
+        .await?;
     if event.order == 5 { Err(Failure::reject("five is right out")) } else { Ok(()) }
 }
 
@@ -47,7 +48,10 @@ async fn answers(store: &Memory) -> Vec<String> {
 }
 
 fn stock(store: &Memory, seen: &Seen) -> Consumer<Counted, Seen> {
-    Consumer::new("stock", Counted(store.clone(), Arc::default()), seen.clone()).on(answer).workers(1).batch(8)
+    Consumer::new("stock", Counted(store.clone(), Arc::default()), seen.clone())
+        .on(answer)
+        .workers(1)
+        .batch(8)
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,7 +68,8 @@ async fn a_failing_event_is_found_by_halving_and_the_others_have_their_effect_on
     let (broker, store, seen) = (LocalBroker::new(), Memory::new(), Seen::default());
     let orders: Vec<_> = (0..8).map(|order| (order, None)).collect();
     run_on(&broker, stock(&store, &seen), &orders).await;
-    let expected: Vec<_> = (0..8).filter(|order| *order != 5).map(|order| format!("answer-{order}")).collect();
+    let expected: Vec<_> =
+        (0..8).filter(|order| *order != 5).map(|order| format!("answer-{order}")).collect();
     assert_eq!(answers(&store).await, expected);
     let dead: Vec<_> = broker.dead().iter().map(|letter| letter.envelope.id.clone()).collect();
     assert_eq!(dead, ["order-5"]);

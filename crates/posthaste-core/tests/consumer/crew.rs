@@ -9,7 +9,10 @@ use tokio::time::sleep;
 
 type Ended = Arc<Mutex<Vec<&'static str>>>;
 
-fn waits(ended: &Ended, name: &'static str) -> impl FnOnce(Stop) -> posthaste_core::BoxFuture<'static, Result<()>> + use<> {
+fn waits(
+    ended: &Ended,
+    name: &'static str,
+) -> impl FnOnce(Stop) -> posthaste_core::BoxFuture<'static, Result<()>> + use<> {
     let ended = Arc::clone(ended);
     move |stop| {
         Box::pin(async move {

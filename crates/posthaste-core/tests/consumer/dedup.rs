@@ -21,7 +21,8 @@ async fn note(cx: &mut Cx<NoDatabase, Seen>, event: Placed) -> Result<(), Failur
 #[tokio::test(start_paused = true)]
 async fn a_processed_event_is_skipped_and_a_failed_one_is_tried_again() {
     let (broker, seen, store) = (LocalBroker::new(), Seen::default(), Arc::new(MemoryDedup::new()));
-    let consumer = Consumer::with_state("stock", seen.clone()).on(note).around(Idempotent::by(store)).workers(1);
+    let consumer =
+        Consumer::with_state("stock", seen.clone()).on(note).around(Idempotent::by(store)).workers(1);
     consumer.declare(&broker).await.unwrap();
     for order in [1, 1, 2, 2] {
         broker.publish(Publish::of(&Placed { order }).id(format!("order-{order}"))).await.unwrap();
@@ -29,7 +30,10 @@ async fn a_processed_event_is_skipped_and_a_failed_one_is_tried_again() {
     run_on(&broker, consumer, &[]).await;
     let (ones, twos): (Vec<_>, Vec<_>) = seen.attempts().into_iter().partition(|(order, _)| *order == 1);
     assert_eq!(ones.len(), 1);
-    assert!(twos.len() == 2 || twos.len() == 3, "the second copy may come before or after the retry: {twos:?}");
+    assert!(
+        twos.len() == 2 || twos.len() == 3,
+        "the second copy may come before or after the retry: {twos:?}"
+    );
     assert!(broker.dead().is_empty());
 }
 
@@ -46,7 +50,12 @@ impl Dedup for Flaky {
         })
     }
 
-    fn finish<'a>(&'a self, key: &'a DedupKey, token: &'a Token, end: Finished) -> BoxFuture<'a, Result<bool>> {
+    fn finish<'a>(
+        &'a self,
+        key: &'a DedupKey,
+        token: &'a Token,
+        end: Finished,
+    ) -> BoxFuture<'a, Result<bool>> {
         self.0.finish(key, token, end)
     }
 

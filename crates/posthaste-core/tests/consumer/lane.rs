@@ -43,7 +43,8 @@ async fn on_lane(consumer: Consumer<Memory, Seen>, store: &Memory, seen: &Seen) 
         seen.attempts().into_iter().filter(|(order, _)| orders.contains(order)).collect()
     };
     assert_eq!(of([1, 2]).last(), Some(&(2, 1)), "the key's order across the retry");
-    let reserved = store.find(&Default::default(), posthaste_core::admin::Page::first(100)).await.unwrap().records;
+    let reserved =
+        store.find(&Default::default(), posthaste_core::admin::Page::first(100)).await.unwrap().records;
     let reserved = reserved.iter().filter(|record| record.envelope.event_type == "stock.reserved").count();
     assert_eq!(reserved, 3, "each effect once");
 }

@@ -62,7 +62,9 @@ pub(crate) async fn run_on<D: Ground, S: Send + Sync + 'static>(
     consumer.declare(broker).await.unwrap();
     for (order, key) in orders {
         let event = Publish::of(&Placed { order: *order }).id(format!("order-{order}"));
-        let event = key.map(|key| event.key(key)).unwrap_or_else(|| Publish::of(&Placed { order: *order }).id(format!("order-{order}")));
+        let event = key
+            .map(|key| event.key(key))
+            .unwrap_or_else(|| Publish::of(&Placed { order: *order }).id(format!("order-{order}")));
         broker.publish(event).await.unwrap();
     }
     let (ran, closed) = tokio::join!(consumer.run(broker.clone(), std::future::pending()), broker.close());

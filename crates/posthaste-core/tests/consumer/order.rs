@@ -77,12 +77,19 @@ impl Broker for Unordered {
 #[tokio::test(start_paused = true)]
 async fn where_the_broker_keeps_no_order_the_consumer_holds_the_key_itself() {
     let (broker, seen, start) = (LocalBroker::new(), Seen::default(), Instant::now());
-    let unordered: Arc<dyn Broker> = Arc::new(Unordered(broker.clone(), Capabilities::sink().patterns().delayed_release()));
+    let unordered: Arc<dyn Broker> =
+        Arc::new(Unordered(broker.clone(), Capabilities::sink().patterns().delayed_release()));
     let consumer = stock(&seen);
     consumer.declare(unordered.as_ref()).await.unwrap();
     for (order, key) in ORDERS {
         let event = posthaste_core::publish::Publish::of(&Placed { order });
-        broker.publish(match key { Some(key) => event.key(key), None => event }).await.unwrap();
+        broker
+            .publish(match key {
+                Some(key) => event.key(key),
+                None => event,
+            })
+            .await
+            .unwrap();
     }
     let (ran, _) = tokio::join!(consumer.run(unordered, std::future::pending()), broker.close());
     ran.unwrap();
@@ -119,4 +126,19 @@ async fn all_workers_are_used_and_no_more() {
     run_on(&broker, consumer, &orders).await;
     assert_eq!(busy.most.load(Ordering::SeqCst), 4);
     assert_eq!(start.elapsed().as_secs(), 10, "no worker was idle");
+}
+
+/// The stop comes while the head of a key is at work, and it fails: nobody waits for its next attempt.
+#[tokio::test(start_paused = true)]
+async fn a_stop_does_not_wait_for_a_key_that_would_be_held() {
+    let (broker, seen, start) = (LocalBroker::new(), Seen::default(), Instant::now());
+    let capabilities = Capabilities::sink().patterns().delayed_release();
+    let unordered: Arc<dyn Broker> = Arc::new(Unordered(broker.clone(), capabilities));
+    let consumer = stock(&seen).grace(Duration::from_secs(60));
+    consumer.declare(unordered.as_ref()).await.unwrap();
+    for order in [1, 2] {
+        broker.publish(posthaste_core::publish::Publish::of(&Placed { order }).key("a")).await.unwrap();
+    }
+    consumer.run(unordered, sleep(Duration::from_millis(500))).await.unwrap();
+    assert_eq!((seen.attempts(), start.elapsed().as_secs()), (vec![(1, 1)], 1));
 }

@@ -16,7 +16,10 @@ fn every_mistake_is_told_at_once_and_says_what_to_do() {
         (Consumer::named("a b").on(nothing), "the name \"a b\" cannot be a group"),
         (Consumer::named("ü").on(nothing), "letters, digits, '-', '_' and '.'"),
         (Consumer::named("stock"), "there is no handler"),
-        (Consumer::named("stock").on(nothing).on(nothing), "two handlers for events of type \"order.placed\""),
+        (
+            Consumer::named("stock").on(nothing).on(nothing),
+            "two handlers for events of type \"order.placed\"",
+        ),
         (Consumer::named("stock").on(nothing).workers(0), "workers is 0"),
         (Consumer::named("stock").on(nothing).prefetch(0), "prefetch is 0"),
         (Consumer::named("stock").on(nothing).topics(["a*"]), "is not a topic pattern"),

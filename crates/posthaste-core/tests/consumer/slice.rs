@@ -2,18 +2,21 @@
 
 use std::sync::{Arc, Mutex};
 
+use posthaste_core::Result;
 use posthaste_core::admin::{Admin, Filter, Page};
 use posthaste_core::consumer::{Consumer, Cx, Failure};
 use posthaste_core::local::LocalBroker;
 use posthaste_core::memory::Memory;
 use posthaste_core::publish::Publish;
-use posthaste_core::Result;
 
 use crate::Placed;
 
 type Numbers = Arc<Mutex<Vec<u32>>>;
 
-async fn note(cx: &mut Cx<posthaste_core::consumer::NoDatabase, Numbers>, event: Placed) -> Result<(), Failure> {
+async fn note(
+    cx: &mut Cx<posthaste_core::consumer::NoDatabase, Numbers>,
+    event: Placed,
+) -> Result<(), Failure> {
     cx.state().lock().unwrap().push(event.order);
     Ok(())
 }

@@ -46,7 +46,8 @@ async fn left(broker: &LocalBroker) -> Vec<(Vec<u8>, u32)> {
 #[tokio::test(start_paused = true)]
 async fn a_stop_ends_what_was_fetched_and_fetches_nothing_more() {
     let (broker, seen, start) = (LocalBroker::new(), Seen::default(), Instant::now());
-    let consumer = Consumer::with_state("stock", seen.clone()).on(takes_its_number_in_seconds).workers(1).prefetch(2);
+    let consumer =
+        Consumer::with_state("stock", seen.clone()).on(takes_its_number_in_seconds).workers(1).prefetch(2);
     fill(&broker, &consumer, &[3, 2, 1]).await;
     consumer.run(broker.clone(), sleep(Duration::from_secs(1))).await.unwrap();
     assert_eq!(seen.orders(), [3, 2]);

@@ -29,12 +29,16 @@ async fn always_fails(cx: &mut C, event: Placed) -> Result<(), Failure> {
 async fn an_error_is_tried_again_by_the_policy_and_then_dead_with_its_reason() {
     let (broker, seen, start) = (LocalBroker::new(), Seen::default(), Instant::now());
     run_on(&broker, stock(&seen).on(always_fails), &[(1, None)]).await;
-    let times: Vec<_> = seen.all().iter().map(|(_, attempt, at)| (*attempt, (*at - start).as_secs())).collect();
+    let times: Vec<_> =
+        seen.all().iter().map(|(_, attempt, at)| (*attempt, (*at - start).as_secs())).collect();
     assert_eq!(times, [(1, 0), (2, 10), (3, 20)]);
     let dead = broker.dead();
     assert_eq!(dead.len(), 1);
     assert_eq!((dead[0].attempts, dead[0].group.as_str()), (3, "stock"));
-    assert_eq!((dead[0].reason.code.as_str(), dead[0].reason.message.as_str()), ("error", "the shelf is empty"));
+    assert_eq!(
+        (dead[0].reason.code.as_str(), dead[0].reason.message.as_str()),
+        ("error", "the shelf is empty")
+    );
     let stats = &broker.lanes().await.unwrap()[0];
     assert!(stats.adds_up() && stats.dead == 1, "{stats:?}");
 }
@@ -97,9 +101,8 @@ async fn an_event_that_nobody_handles_is_ignored_or_dead_as_declared() {
 #[tokio::test(start_paused = true)]
 async fn a_classifier_decides_before_the_handler_s_word() {
     let (broker, seen) = (LocalBroker::new(), Seen::default());
-    let rejects = |failure: &Failure, _: &Envelope| {
-        failure.to_string().contains("empty").then_some(Class::Reject)
-    };
+    let rejects =
+        |failure: &Failure, _: &Envelope| failure.to_string().contains("empty").then_some(Class::Reject);
     run_on(&broker, stock(&seen).on(always_fails).classify(rejects), &[(1, None)]).await;
     assert_eq!((seen.attempts().len(), broker.dead().len()), (1, 1));
 }

@@ -7,9 +7,34 @@ use posthaste::limits::{NAME_BYTES_MAX, PAYLOAD_BYTES_CEILING};
 
 use super::section::Section;
 
+/// A part of the work that `posthaste serve` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Publishing over REST.
+    Api,
+    /// Driving the lanes.
+    Relay,
+}
+
+impl std::str::FromStr for Role {
+    type Err = posthaste::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "api" => Ok(Self::Api),
+            "relay" => Ok(Self::Relay),
+            _ => Err(posthaste::Error::config(format!(
+                "there is no role {text:?}; there are \"api\" and \"relay\""
+            ))),
+        }
+    }
+}
+
 /// Where the server listens, and its limits.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
+    /// What this process does.
+    pub roles: Vec<Role>,
     /// REST, health and metrics.
     pub listen: SocketAddr,
     /// Health and metrics on an address of their own; `None`: on `listen`.
@@ -33,6 +58,7 @@ pub struct ServerConfig {
 impl ServerConfig {
     pub(super) fn read(section: &Section<'_>) -> Self {
         let config = Self {
+            roles: section.list("roles"),
             listen: section.address("listen"),
             admin_listen: section.address_or_none("admin_listen"),
             connections_max: section.integer("connections_max", 1..=1_000_000),
@@ -43,6 +69,9 @@ impl ServerConfig {
             payload_max: section.size("payload_max", 1..=PAYLOAD_BYTES_CEILING as u64) as usize,
             source: section.text("source"),
         };
+        section.require("roles", !config.roles.is_empty(), || {
+            "names nothing to do; there are \"api\" and \"relay\"".to_owned()
+        });
         let timeouts = [
             ("header_timeout", config.header_timeout),
             ("body_timeout", config.body_timeout),

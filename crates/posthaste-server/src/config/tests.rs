@@ -38,6 +38,7 @@ fn the_default_file_says_what_the_binary_does() {
     assert_eq!(config.server.admin_listen, None);
     assert_eq!(config.server.payload_max, posthaste::limits::PAYLOAD_BYTES_MAX);
     assert_eq!(config.server.source, "/posthaste");
+    assert_eq!(config.server.roles, [server::Role::Api, server::Role::Relay]);
     assert_eq!(config.log.format, LogFormat::Auto);
     assert_eq!(config.prune.interval, Duration::from_secs(3_600));
     assert!(config.lanes.is_empty() && config.targets.is_empty());
@@ -54,6 +55,16 @@ fn the_default_file_has_every_key_of_the_schema_and_no_other() {
     assert_eq!((lane.window, lane.window_bytes), (1_000, 16 << 20));
     assert_eq!(lane.timeout, Duration::from_secs(5));
     assert_eq!(lane.retry, Backoff::default());
+}
+
+#[test]
+fn a_role_that_does_not_exist_and_no_role_at_all_are_mistakes() {
+    let unknown = problems(&file("[server]\nroles = [\"worker\"]"));
+    assert!(unknown[0].contains("there is no role \"worker\""), "{unknown:?}");
+    let none = problems(&file("[server]\nroles = []"));
+    assert!(none[0].contains("names nothing to do"), "{none:?}");
+    let api = Config::read(&file("[server]\nroles = [\"api\"]")).unwrap();
+    assert_eq!(api.server.roles, [server::Role::Api]);
 }
 
 #[test]

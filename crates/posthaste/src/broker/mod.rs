@@ -28,7 +28,10 @@ pub async fn open(url: &str) -> Result<Arc<dyn Broker>> {
     if scheme == "local" {
         return Err(Error::config("nothing may follow local: in the URL of this broker"));
     }
-    Err(Error::config(format!("there is no broker for {scheme}: in this build; it has {}", SCHEMES.join(", "))))
+    Err(Error::config(format!(
+        "there is no broker for {scheme}: in this build; it has {}",
+        SCHEMES.join(", ")
+    )))
 }
 
 #[cfg(test)]

@@ -61,7 +61,10 @@ impl Idempotent {
             Ok(true) => Ok(()),
             Ok(false) => {
                 let id = key.event_id.as_str();
-                tracing::warn!({ field::EVENT_ID } = id, "was taken over while it was processed; it may have had its effect twice");
+                tracing::warn!(
+                    { field::EVENT_ID } = id,
+                    "was taken over while it was processed; it may have had its effect twice"
+                );
                 Ok(())
             }
             Err(error) => Err(Failure::retry(error.during("record that the event was processed"))),

@@ -142,7 +142,9 @@ mod tests {
         let Begun::New(old) = store.begin(&key, MINUTE).await.unwrap() else { panic!("not new") };
         assert_eq!(store.begin(&key, MINUTE).await.unwrap(), Begun::Busy(MINUTE));
         clock.advance(MINUTE);
-        let Begun::TakenOver(new) = store.begin(&key, MINUTE).await.unwrap() else { panic!("not taken over") };
+        let Begun::TakenOver(new) = store.begin(&key, MINUTE).await.unwrap() else {
+            panic!("not taken over")
+        };
         assert!(!store.finish(&key, &old, Finished::Processed).await.unwrap());
         assert!(store.finish(&key, &new, Finished::Failed("no".into())).await.unwrap());
         let Begun::New(again) = store.begin(&key, MINUTE).await.unwrap() else { panic!("a failure holds") };

@@ -23,12 +23,12 @@ use tokio::time::{Instant, sleep_until};
 use super::burst::Burst;
 use super::lane::Lane;
 use super::meters::{Meters, Tally};
-use crate::outage::Outage;
 use super::pace::Pace;
 use super::tend::Tender;
 use super::verdict::{Letter, kills_its_relay, narrowed};
 use super::window::Window;
 use super::{Report, Settings};
+use crate::outage::Outage;
 use crate::store::{Claimed, Lease, Settled, Standing};
 use crate::{BoxFuture, Result};
 

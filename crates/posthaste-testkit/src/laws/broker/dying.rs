@@ -4,8 +4,8 @@ use posthaste_core::admin::{Actor, Command, EventState, Filter, Page};
 use posthaste_core::broker::Reason;
 
 use super::{BrokerBench, next, quiet, take};
-use crate::law::{LawResult, Verdict};
 use crate::ensure_eq;
+use crate::law::{LawResult, Verdict};
 
 /// A buried event comes no more, is listed with its reason and its attempt, and comes again when it is redriven.
 pub async fn a_poison_event_ends_dead_and_can_be_listed_and_redriven(bench: BrokerBench) -> LawResult {
@@ -27,9 +27,14 @@ pub async fn a_poison_event_ends_dead_and_can_be_listed_and_redriven(bench: Brok
     filter.lane = Some(bench.group("a").parse()?);
     filter.state = Some(EventState::Dead);
     let found = admin.find(&filter, Page::first(10)).await?;
-    let seen: Vec<_> = found.records.iter().map(|record| (record.envelope.id.as_str(), record.lanes[0].code.as_deref())).collect();
+    let seen: Vec<_> = found
+        .records
+        .iter()
+        .map(|record| (record.envelope.id.as_str(), record.lanes[0].code.as_deref()))
+        .collect();
     ensure_eq!(seen, [("poison", Some("smell"))], "what is dead");
-    let redriven = admin.apply(&filter, Command::Redrive { dry_run: false }, &Actor::new("law", "test")).await?;
+    let redriven =
+        admin.apply(&filter, Command::Redrive { dry_run: false }, &Actor::new("law", "test")).await?;
     ensure_eq!(redriven.changed, 1, "redriven");
     ensure_eq!(take(feed.as_mut(), 1).await?, ["poison"], "what came again");
     ensure_eq!(admin.find(&filter, Page::first(10)).await?.records.len(), 0, "dead in the end");

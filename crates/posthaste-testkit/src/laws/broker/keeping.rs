@@ -17,7 +17,10 @@ pub async fn a_round_trip_keeps_everything(bench: BrokerBench) -> LawResult {
     event.subject = Some("subject 🦀".to_owned());
     event.version = 7;
     event.content_type = "application/x-law".to_owned();
-    event.headers.insert("traceparent".to_owned(), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
+    event.headers.insert(
+        "traceparent".to_owned(),
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned(),
+    );
     event.headers.insert("Mixed-Case".to_owned(), "värde, with \"quotes\"".to_owned());
     bench.all_taken(vec![event.clone(), bench.event("empty", None)]).await?;
     let delivery = next(feed.as_mut()).await?;

@@ -61,7 +61,8 @@ impl BrokerBench {
     pub(crate) async fn send(&self, events: Vec<Envelope>) -> Vec<Result<(), DeliverError>> {
         let count = events.len();
         let parcel = |event| Parcel::new(Arc::new(event), 1, false, Timestamp::default());
-        let mut answers: Vec<Answer> = self.broker.deliver(events.into_iter().map(parcel).collect()).collect().await;
+        let mut answers: Vec<Answer> =
+            self.broker.deliver(events.into_iter().map(parcel).collect()).collect().await;
         answers.sort_by_key(|answer| answer.index);
         assert_eq!(answers.len(), count, "one answer for each");
         answers.into_iter().map(|answer| answer.result).collect()

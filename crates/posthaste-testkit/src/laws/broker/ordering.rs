@@ -23,7 +23,9 @@ pub async fn events_of_a_key_come_in_order(bench: BrokerBench) -> LawResult {
     let mut feed = bench.join_with("a", per_key).await?;
     let keys = ["x", "y", "z"];
     for round in 0..20 {
-        bench.all_taken(keys.iter().map(|key| bench.event(&format!("{key}-{round:02}"), Some(key))).collect()).await?;
+        bench
+            .all_taken(keys.iter().map(|key| bench.event(&format!("{key}-{round:02}"), Some(key))).collect())
+            .await?;
     }
     let mut last: HashMap<String, String> = HashMap::new();
     for _ in 0..60 {

@@ -77,7 +77,9 @@ impl Receipt for DeafReceipt {
 }
 
 /// Half of the acknowledgements never arrive: those events come again, and have their effect once.
-pub async fn a_consumer_that_dies_between_commit_and_ack_has_the_effect_once(bench: ConsumeBench) -> LawResult {
+pub async fn a_consumer_that_dies_between_commit_and_ack_has_the_effect_once(
+    bench: ConsumeBench,
+) -> LawResult {
     let acks = Arc::new(AtomicU32::new(0));
     let deaf: Arc<dyn Broker> = Arc::new(Deaf(bench.broker.clone(), Arc::clone(&acks)));
     let consumer = bench.consumer(|_, _| Ok(()));
@@ -152,8 +154,10 @@ pub async fn a_lane_into_a_consumer_has_each_effect_once(bench: ConsumeBench) ->
         Ok(Lane::named("law")?.topics(["work"])?.lease(Duration::from_millis(200)).to(consumer))
     };
     for step in 1..4 {
-        let relay = Relay::new(Arc::clone(&stores)).id("law").lane(lane(bench.consumer(|_, _| Ok(())).target()?)?);
-        let dropped = tokio::time::timeout(Duration::from_millis(step * 3), relay.run(std::future::pending())).await;
+        let relay =
+            Relay::new(Arc::clone(&stores)).id("law").lane(lane(bench.consumer(|_, _| Ok(())).target()?)?);
+        let dropped =
+            tokio::time::timeout(Duration::from_millis(step * 3), relay.run(std::future::pending())).await;
         ensure!(dropped.is_err(), "it ended by itself: {dropped:?}");
     }
     let relay = Relay::new(stores).lane(lane(bench.consumer(|_, _| Ok(())).target()?)?);

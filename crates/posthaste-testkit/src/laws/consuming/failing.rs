@@ -56,7 +56,8 @@ pub async fn a_consumer_s_dead_letters_add_up(bench: ConsumeBench) -> LawResult 
     let dead = bench.broker.dead();
     let count = |code: &str| dead.iter().filter(|letter| letter.reason.code == code).count();
     ensure_eq!((count("never"), count("budget")), (4, 4), "dead letters by their code");
-    let spent = dead.iter().filter(|letter| letter.reason.code == "budget").all(|letter| letter.attempts == 20);
+    let spent =
+        dead.iter().filter(|letter| letter.reason.code == "budget").all(|letter| letter.attempts == 20);
     ensure!(spent, "a budget was not spent");
     ensure_eq!(bench.effects().await?.len(), 32, "effects");
     Ok(())

@@ -15,8 +15,8 @@ use posthaste_core::retry::Backoff;
 
 use crate::database::AnyDatabase;
 use crate::driver::DriverRig;
-use crate::law::Verdict;
 use crate::ensure_eq;
+use crate::law::Verdict;
 
 /// A consumer's context in these laws; the state tells whether an event is to fail.
 pub(crate) type LawCx = Cx<AnyDatabase, Script>;
@@ -79,7 +79,8 @@ impl ConsumeBench {
         loop {
             let found = store.find(&Filter::default(), page.clone()).await?;
             let of_type = found.records.into_iter().filter(|record| record.envelope.event_type == "effect");
-            effects.extend(of_type.map(|record| String::from_utf8_lossy(&record.envelope.payload).into_owned()));
+            effects
+                .extend(of_type.map(|record| String::from_utf8_lossy(&record.envelope.payload).into_owned()));
             match found.next {
                 Some(next) => page.after = Some(next),
                 None => break,
