@@ -24,7 +24,7 @@ pub(crate) async fn connect(url: &str) -> Client {
 
 /// A database, gone with [`Scope::end`].
 pub(crate) struct Scope {
-    server: String,
+    pub(crate) server: String,
     pub(crate) name: String,
     pub(crate) url: String,
 }
