@@ -39,6 +39,22 @@ impl PooledTransaction {
         self.connection.as_ref().expect("the connection is only taken when this is dropped")
     }
 
+    /// Sends a statement and does not wait for its answer, so that many travel together.
+    ///
+    /// # Guarantees
+    /// If it fails, so does everything after it in this transaction, and so does the commit.
+    /// # Errors
+    /// That it could not be sent.
+    pub fn send(&mut self, statement: &Statement) -> Result<()> {
+        let values = typed(&statement.values);
+        let sending = pin!(self.client().execute_typed(&statement.sql, &values));
+        // The driver sends a request when its future is first polled, and drops the answer if nobody waits for it.
+        match sending.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Err(failed)) => Err(error(failed)),
+            _ => Ok(()),
+        }
+    }
+
     async fn commit(&mut self) -> Result<()> {
         // One round trip: the first statement that fails ends the text.
         let commit = format!("{POSTGRES_STILL_GOOD}; COMMIT");

@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use posthaste::consumer::{Consumer, Cx, Failure as Verdict};
+use posthaste::envelope::Envelope;
+use posthaste::prefix::TablePrefix;
 use posthaste::sql::{BoxFuture, Database, Dialect, SqlError, Statement, Tx, Value};
 use posthaste::store::{StoreOptions, open_with};
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -33,6 +36,11 @@ pub(super) async fn measure(args: &ConsumeArgs, url: &str) -> Result<Rounds, Fai
     measured
 }
 
+async fn insert(cx: &mut Cx<File>, envelope: Arc<Envelope>) -> Result<(), Verdict> {
+    cx.tx().execute(effect::of(&envelope, INSERT)).await?;
+    Ok(())
+}
+
 async fn measure_in(args: &ConsumeArgs, url: &str, path: &Path) -> Result<Rounds, Failure> {
     let mut options = StoreOptions::default();
     options.prefix = effect::PREFIX.parse()?;
@@ -43,7 +51,9 @@ async fn measure_in(args: &ConsumeArgs, url: &str, path: &Path) -> Result<Rounds
     look.execute_batch(effect::TABLE).map_err(failed)?;
     let count =
         async || look.query_row(effect::COUNT, [], |row| Ok((row.get(0)?, row.get(1)?))).map_err(failed);
-    effect::measure(args, &file, INSERT, count).await
+    let consumer =
+        |prefix: &TablePrefix| Consumer::new("bench", file.clone(), ()).prefix(prefix).on_any(insert);
+    effect::measure(args, consumer, count).await
 }
 
 fn failed(error: rusqlite::Error) -> Failure {
