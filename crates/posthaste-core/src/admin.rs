@@ -332,6 +332,16 @@ pub enum Command {
         /// Only count what would be skipped or repeated.
         dry_run: bool,
     },
+    /// The filter's lane passes what it has not read and was taken in longer ago than this. What it wanted of that counts
+    /// as discarded, and its row says why. Never moves a lane back; parked events stay parked.
+    Skip {
+        /// How old.
+        age: Duration,
+        /// Why.
+        reason: String,
+        /// Only count.
+        dry_run: bool,
+    },
     /// The filter's lane is forgotten, with what it has parked.
     Remove {
         /// Only count what is parked.
@@ -379,6 +389,7 @@ impl Command {
             Self::Pause => "pause",
             Self::Resume => "resume",
             Self::Seek { .. } => "seek",
+            Self::Skip { .. } => "skip",
             Self::Remove { .. } => "remove",
             Self::Prune { .. } => "prune",
             Self::PruneInbox { .. } => "prune-inbox",

@@ -60,9 +60,11 @@ impl Plan {
 fn consumer_fault(kind: usize, rng: &mut Rng) -> Fault {
     match line_fault(kind, rng) {
         // Of two kinds of kills one becomes such an end too.
-        Fault::KillRelay { relay, .. } | Fault::CrashRelay { relay, .. } if kind != 0 => {
-            Fault::CrashRelay { relay, point: CONSUMER_POINTS[rng.usize(..CONSUMER_POINTS.len())], nth: rng.u32(1..200) }
-        }
+        Fault::KillRelay { relay, .. } | Fault::CrashRelay { relay, .. } if kind != 0 => Fault::CrashRelay {
+            relay,
+            point: CONSUMER_POINTS[rng.usize(..CONSUMER_POINTS.len())],
+            nth: rng.u32(1..200),
+        },
         other => other,
     }
 }

@@ -98,7 +98,9 @@ pub(crate) async fn stumble(which: Which, envelope: &Envelope, attempt: u32) -> 
     let chance = hash(&envelope.id);
     match which {
         Which::All => {}
-        Which::Orders if attempt == 1 && chance.is_multiple_of(FAILS_ONE_IN) => return Some(DeliverKind::Failed),
+        Which::Orders if attempt == 1 && chance.is_multiple_of(FAILS_ONE_IN) => {
+            return Some(DeliverKind::Failed);
+        }
         Which::Orders => {}
         Which::Slow if chance.is_multiple_of(SLOW_ONE_IN) => tokio::time::sleep(SLOW_AFTER * 2).await,
         Which::Slow => tokio::time::sleep(Duration::from_micros(chance % 3_000)).await,

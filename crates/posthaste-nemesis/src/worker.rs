@@ -65,6 +65,12 @@ impl Worker {
         Ok(())
     }
 
+    /// Whether there is no process, and how it ended if that was seen just now.
+    fn has_ended(&mut self) -> Result<Option<Option<ExitStatus>>> {
+        let ended = self.ended()?;
+        Ok(self.child.is_none().then_some(ended))
+    }
+
     /// How it ended, if it did since it was last asked.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
         let Some(child) = &mut self.child else { return Ok(None) };
@@ -86,14 +92,10 @@ pub(crate) async fn stop(worker: &std::sync::Mutex<Worker>, within: Duration) ->
         worker.name().to_owned()
     };
     while begun.elapsed() < within {
-        let mut worker = lock(worker);
-        if worker.child.is_none() {
-            return Ok(begun.elapsed());
-        }
-        match worker.ended()? {
-            Some(status) if status.success() => return Ok(begun.elapsed()),
-            Some(status) => return Err(format!("{name} was told to stop and ended with {status}").into()),
-            None => drop(worker),
+        match lock(worker).has_ended()? {
+            Some(status) if status.is_none_or(|status| status.success()) => return Ok(begun.elapsed()),
+            Some(status) => return Err(format!("{name} was told to stop and ended with {status:?}").into()),
+            None => {}
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

@@ -1,7 +1,7 @@
 //! API keys: how they look, how they are kept, and the one that the first start makes.
 //!
 //! A key is `ph_` and 43 letters and digits: 256 random bits. The store keeps its SHA-256 only; the text itself is in a
-//! file beside the embedded database that nobody else may read, where the command line finds it.
+//! file that nobody else may read, beside the embedded database or in the current folder, where the command line finds it.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use posthaste::schema::Keyring;
-use posthaste::{Error, Result};
+use posthaste::{Error, ErrorKind, Result};
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 
@@ -109,7 +109,14 @@ pub async fn first_start(keyring: &(impl Keyring + ?Sized), file: Option<&Path>)
         Some(file) => write(file, &key).map_err(|error| format!("cannot write {}: {error}", file.display())),
         None => Err("the store is not a file, so there is no place beside it".to_owned()),
     };
-    keyring.add(FIRST_NAME, &key.hash()).await?;
+    if let Err(error) = keyring.add(FIRST_NAME, &key.hash()).await {
+        let is_ours = written.is_ok();
+        if let Some(file) = file.filter(|_| is_ours && error.kind() == ErrorKind::Conflict) {
+            // Another server on the same store was faster, and has shown its key: this one opens nothing.
+            let _ = fs::remove_file(file);
+        }
+        return if error.kind() == ErrorKind::Conflict { Ok(FirstKey::Known) } else { Err(error) };
+    }
     Ok(match (written, file) {
         (Ok(()), Some(file)) => FirstKey::Written(key, file.to_owned()),
         (Err(why), _) => FirstKey::Unwritten(key, why),

@@ -50,7 +50,7 @@ pub async fn run(config: Arc<Config>, shutdown: Shutdown) -> Result<(), Failure>
     }
     let metrics = Metrics::install()?;
     let Some(store) = open_store(&config, &shutdown).await? else { return Ok(()) };
-    let key = keys::first_start(&*store, config.store.key_file().as_deref()).await?;
+    let Some(key) = first_key(&config, &*store, &shutdown).await? else { return Ok(()) };
     Welcome {
         address: public.address(),
         admin: admin.as_ref().map(Server::address),
@@ -154,6 +154,29 @@ async fn open_store(config: &Config, shutdown: &Shutdown) -> Result<Option<Arc<d
     loop {
         match crate::config::store::open(config).await {
             Ok(store) => return Ok(Some(store)),
+            Err(error) if error.retryable() => {
+                tracing::warn!(%error, pause_ms = pause.as_millis(), "the store is away; trying again");
+            }
+            Err(error) => return Err(Failure::from(error.during("open the store"))),
+        }
+        if !waited(pause, shutdown.begun()).await {
+            return Ok(None);
+        }
+        pause = (pause * 2).min(STORE_PAUSE_MAX);
+    }
+}
+
+/// Finds or makes the first key, waiting while the store is away: one on a server is asked here for the first time. `None`:
+/// the end was asked for meanwhile.
+async fn first_key(
+    config: &Config,
+    store: &dyn Backend,
+    shutdown: &Shutdown,
+) -> Result<Option<keys::FirstKey>, Failure> {
+    let mut pause = STORE_PAUSE_MIN;
+    loop {
+        match keys::first_start(store, config.store.key_file().as_deref()).await {
+            Ok(key) => return Ok(Some(key)),
             Err(error) if error.retryable() => {
                 tracing::warn!(%error, pause_ms = pause.as_millis(), "the store is away; trying again");
             }

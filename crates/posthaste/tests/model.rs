@@ -28,7 +28,8 @@ fn config() -> ProptestConfig {
 }
 
 fn judge(rigs: &dyn RigMaker, claims: Claims, steps: &[Step]) -> Result<(), TestCaseError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime is to be had");
     runtime.block_on(compare(rigs, claims, steps)).map_err(|verdict| TestCaseError::fail(verdict.to_string()))
 }
 

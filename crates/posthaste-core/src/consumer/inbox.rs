@@ -15,7 +15,7 @@ use crate::{Error, Result};
 
 /// Rows per statement. Few sizes, so that few texts are ever prepared; what is left over in a statement repeats its last
 /// row, which changes nothing.
-const SIZES: [usize; 4] = [1, 8, 64, 512];
+const SIZES: [usize; 5] = [1, 8, 64, 256, 512];
 const VALUES_PER_ROW: usize = 3;
 
 /// One consumer's inbox.

@@ -45,6 +45,9 @@ impl State {
                 lane.reason = None;
             })?,
             Command::Seek { to, dry_run } => self.seek(filter, *to, *dry_run)?,
+            Command::Skip { age, reason, dry_run } => {
+                self.skip(filter, now.before(*age), reason, *dry_run)?
+            }
             Command::Remove { dry_run } => self.remove(filter, *dry_run)?,
             Command::Prune { delivered_age, dead_age, dry_run } => {
                 self.prune(*delivered_age, *dead_age, *dry_run, now)
@@ -172,6 +175,26 @@ impl State {
         Ok(Applied::new(moved, moved))
     }
 
+    fn skip(&mut self, filter: &Filter, before: Timestamp, reason: &str, dry_run: bool) -> Result<Applied> {
+        let name = self.lane_of(filter)?;
+        let old = self.before(before);
+        let lane = self.lanes.get_mut(&name).expect("it was looked up");
+        let unread: Vec<i64> = old.into_iter().filter(|seq| !lane.passed.contains(seq)).collect();
+        let is_wanted =
+            |seq: &&i64| !lane.parked.contains_key(seq) && lane.spec.wants(&self.events[seq].envelope.topic);
+        let skipped = unread.iter().filter(is_wanted).count() as u64;
+        if dry_run || unread.is_empty() {
+            return Ok(Applied::new(skipped, 0));
+        }
+        lane.passed.extend(unread);
+        lane.accepted += skipped;
+        lane.discarded += skipped;
+        lane.reason = Some(crate::redact::clean(reason));
+        lane.stumbles = 0;
+        lane.fence();
+        Ok(Applied::new(skipped, skipped))
+    }
+
     fn remove(&mut self, filter: &Filter, dry_run: bool) -> Result<Applied> {
         let name = self.lane_of(filter)?;
         let parked = self.lanes[&name].parked.len() as u64;
@@ -282,6 +305,7 @@ fn is_dry_run(command: &Command) -> bool {
         | Command::Replay { dry_run }
         | Command::Discard { dry_run, .. }
         | Command::Seek { dry_run, .. }
+        | Command::Skip { dry_run, .. }
         | Command::Remove { dry_run }
         | Command::Prune { dry_run, .. }
         | Command::PruneInbox { dry_run, .. }

@@ -2,6 +2,7 @@
 
 mod bound;
 mod insert;
+mod order;
 
 use std::sync::Arc;
 
@@ -31,12 +32,14 @@ use insert::Insert;
 /// # Guarantees
 /// A publish is one `INSERT`; nothing leaves before the caller's `COMMIT`, and a rollback (also of a savepoint) takes the
 /// event back. For one key, delivery follows the order of commits if the producer changes or locks what the key names
-/// before it publishes.
+/// before it publishes, or if all its producers are [`ordered`](Outbox::ordered).
 #[derive(Clone)]
 pub struct Outbox {
     source: String,
     payload_bytes_max: usize,
+    prefix: TablePrefix,
     insert: Arc<Insert>,
+    order: Option<Arc<str>>,
     context: Option<Arc<dyn Fn() -> Headers + Send + Sync>>,
     signal: Option<Signal>,
 }
@@ -67,7 +70,9 @@ impl Outbox {
         Self {
             source: source.into(),
             payload_bytes_max: PAYLOAD_BYTES_MAX,
+            prefix: TablePrefix::default(),
             insert: Arc::new(Insert::into_tables(&TablePrefix::default())),
+            order: None,
             context: None,
             signal: None,
         }
@@ -77,6 +82,23 @@ impl Outbox {
     #[must_use]
     pub fn prefix(mut self, prefix: &TablePrefix) -> Self {
         self.insert = Arc::new(Insert::into_tables(prefix));
+        self.order = self.order.map(|_| order::text(prefix).into());
+        self.prefix = prefix.clone();
+        self
+    }
+
+    /// Keeps the order of keys by a lock of its own: of two transactions that publish under one key, the second waits in
+    /// its publish until the first has ended. For producers that publish before they lock or change what the key names,
+    /// like an ORM that writes in an order of its own.
+    ///
+    /// # Guarantees
+    /// Events of one key are delivered in the order of their commits if every producer of the key is ordered. Keys share
+    /// 256 locks, which a batch takes in one order, so batches do not wait for each other in a circle; two publishes of
+    /// different keys in one transaction may, and the database then ends one of the two. On SQLite this does nothing:
+    /// there is one writer.
+    #[must_use]
+    pub fn ordered(mut self) -> Self {
+        self.order = Some(order::text(&self.prefix).into());
         self
     }
 
@@ -107,7 +129,10 @@ impl Outbox {
     /// `Rejected` or `TooLarge` before anything is sent; `Conflict` when the id exists (and on most databases the caller's
     /// transaction is then lost: use [`Publish::once`] where that may happen).
     pub async fn publish(&self, tx: &mut (impl Tx + ?Sized), what: impl Into<Publish>) -> Result<Entry> {
-        let (statement, id) = self.one(tx.dialect(), what.into())?;
+        let (lock, statement, id) = self.one(tx.dialect(), what.into())?;
+        if let Some(lock) = lock {
+            tx.execute(lock).await.map_err(failed)?;
+        }
         entry(id, tx.execute(statement).await.map_err(failed)?)
     }
 
@@ -120,7 +145,10 @@ impl Outbox {
         tx: &mut (impl Tx + ?Sized),
         events: impl IntoIterator<Item = P>,
     ) -> Result<Entries> {
-        let (statements, ids) = self.many(tx.dialect(), events)?;
+        let (lock, statements, ids) = self.many(tx.dialect(), events)?;
+        if let Some(lock) = lock {
+            tx.execute(lock).await.map_err(failed)?;
+        }
         let mut stored = 0;
         for statement in statements {
             stored += tx.execute(statement).await.map_err(failed)?;
@@ -137,7 +165,10 @@ impl Outbox {
         tx: &mut (impl BlockingTx + ?Sized),
         what: impl Into<Publish>,
     ) -> Result<Entry> {
-        let (statement, id) = self.one(tx.dialect(), what.into())?;
+        let (lock, statement, id) = self.one(tx.dialect(), what.into())?;
+        if let Some(lock) = lock {
+            tx.execute(lock).map_err(failed)?;
+        }
         entry(id, tx.execute(statement).map_err(failed)?)
     }
 
@@ -150,7 +181,10 @@ impl Outbox {
         tx: &mut (impl BlockingTx + ?Sized),
         events: impl IntoIterator<Item = P>,
     ) -> Result<Entries> {
-        let (statements, ids) = self.many(tx.dialect(), events)?;
+        let (lock, statements, ids) = self.many(tx.dialect(), events)?;
+        if let Some(lock) = lock {
+            tx.execute(lock).map_err(failed)?;
+        }
         let mut stored = 0;
         for statement in statements {
             stored += tx.execute(statement).map_err(failed)?;
@@ -194,28 +228,42 @@ impl Outbox {
     /// # Errors
     /// `Rejected` or `TooLarge` when the event is wrong.
     pub fn statement(&self, dialect: Dialect, what: impl Into<Publish>) -> Result<Statement> {
-        self.one(dialect, what.into()).map(|(statement, _)| statement)
+        self.one(dialect, what.into()).map(|(_, statement, _)| statement)
     }
 
-    fn one(&self, dialect: Dialect, what: Publish) -> Result<(Statement, String)> {
+    /// The statement that an [`ordered`](Outbox::ordered) outbox sends before those that publish under these keys, for a
+    /// driver that Posthaste does not know; `None`: nothing is needed.
+    pub fn order_statement<'k>(
+        &self,
+        dialect: Dialect,
+        keys: impl IntoIterator<Item = &'k str>,
+    ) -> Option<Statement> {
+        let text = self.order.as_ref().filter(|_| dialect == Dialect::Postgres)?;
+        order::statement(text, keys.into_iter().collect())
+    }
+
+    fn one(&self, dialect: Dialect, what: Publish) -> Result<(Option<Statement>, Statement, String)> {
         let once = what.is_once();
         let envelope = self.seal(what)?;
         let id = envelope.id.clone();
-        Ok((self.insert.statement(dialect, once, vec![envelope]), id))
+        let lock = self.order_statement(dialect, envelope.key.as_deref());
+        Ok((lock, self.insert.statement(dialect, once, vec![envelope]), id))
     }
 
     fn many<P: Into<Publish>>(
         &self,
         dialect: Dialect,
         events: impl IntoIterator<Item = P>,
-    ) -> Result<(Vec<Statement>, Vec<String>)> {
+    ) -> Result<(Option<Statement>, Vec<Statement>, Vec<String>)> {
         let mut sealed = Vec::new();
         for what in events {
             let what = what.into();
             sealed.push((what.is_once(), self.seal(what)?));
         }
         let ids = sealed.iter().map(|(_, envelope)| envelope.id.clone()).collect();
-        Ok((self.insert.statements(dialect, sealed), ids))
+        let lock =
+            self.order_statement(dialect, sealed.iter().filter_map(|(_, envelope)| envelope.key.as_deref()));
+        Ok((lock, self.insert.statements(dialect, sealed), ids))
     }
 
     /// Fills in what the producer left open, then checks.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Time between two settles while there is something to settle.
-const SETTLE_EVERY: Duration = Duration::from_millis(25);
+const SETTLE_EVERY: Duration = Duration::from_millis(50);
 /// A settle may take at most this share of the time: 1 / 20. Where one is dear, there are fewer of them.
 const SETTLE_SHARE: u32 = 20;
 

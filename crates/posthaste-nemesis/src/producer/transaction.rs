@@ -261,7 +261,7 @@ impl Tx for OpenTx<'_> {
                     }
                 })
                 .collect();
-            self.0.execute_typed(&statement.sql, &values).await.map_err(|error| SqlError::new(error))
+            self.0.execute_typed(&statement.sql, &values).await.map_err(SqlError::new)
         })
     }
 }

@@ -122,7 +122,8 @@ pub(super) async fn live(
     }
     let arrivals = target.take();
     let latencies = |since: fn(&Sent) -> Instant| {
-        let arrived = |sent: &Sent| arrivals.get(&sent.id).map(|at| at.saturating_duration_since(since(sent)));
+        let arrived =
+            |sent: &Sent| arrivals.get(&sent.id).map(|at| at.saturating_duration_since(since(sent)));
         let mut latencies: Vec<_> = sent.iter().filter_map(arrived).collect();
         latencies.sort();
         latencies
@@ -143,11 +144,7 @@ struct Sent {
     committed: Instant,
 }
 
-async fn publish_paced(
-    publisher: &dyn Publisher,
-    args: &RelayArgs,
-    rate: u32,
-) -> Result<Vec<Sent>, Failure> {
+async fn publish_paced(publisher: &dyn Publisher, args: &RelayArgs, rate: u32) -> Result<Vec<Sent>, Failure> {
     let count = u64::from(rate) * LATENCY_FOR.as_secs();
     let mut beat = interval(Duration::from_secs(1) / rate);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -31,8 +31,14 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let store = context.existing_store().await?;
     let filter = Filter::default();
     let what = if args.inbox_older_than.is_some() { "handled events" } else { "events" };
-    let action =
-        Action { context, store: &*store, filter: &filter, object: String::new(), what, nothing_fails: false };
+    let action = Action {
+        context,
+        store: &*store,
+        filter: &filter,
+        object: String::new(),
+        what,
+        nothing_fails: false,
+    };
     if let Some(age) = args.inbox_older_than {
         return action.run_for_good(args.consent, |dry_run| Command::PruneInbox { age, dry_run }).await;
     }

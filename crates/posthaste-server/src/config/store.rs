@@ -14,7 +14,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::Config;
 use super::section::Section;
 
-/// The file beside an embedded database that holds the API key of the first start.
+/// The file, beside an embedded database or in the current folder, that holds the API key of the first start.
 pub const KEY_FILE: &str = "posthaste.key";
 
 /// Where events are kept, and for how long.
@@ -52,8 +52,12 @@ impl StoreConfig {
         (!path.is_empty()).then(|| PathBuf::from(path))
     }
 
-    /// Where the API key of the first start lies: beside the database file.
+    /// Where the API key of the first start lies: beside the database file, and in the current folder where the store is on
+    /// a server.
     pub fn key_file(&self) -> Option<PathBuf> {
+        if self.is_postgres() {
+            return Some(PathBuf::from(KEY_FILE));
+        }
         let file = self.database_file()?;
         Some(file.parent().unwrap_or(Path::new("")).join(KEY_FILE))
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste::Result;
-use posthaste::admin::{Actor, Command, Filter, LaneStats, Seek};
+use posthaste::admin::{Actor, Command, Filter, LaneStats};
 use posthaste::schema::Backend;
 use posthaste::telemetry::metric;
 use posthaste::time::{Clock, SystemClock, Timestamp};
@@ -62,8 +62,9 @@ async fn bound(store: &dyn Backend, lane: &LaneStats, retain_max: Duration, now:
     }
     let mut filter = Filter::default();
     filter.lane = Some(lane.lane.clone());
-    let to = Seek::Time(now.before(retain_max));
-    let applied = store.apply(&filter, Command::Seek { to, dry_run: false }, &actor()).await?;
+    let reason = "nobody drove it, and it was moved past events older than store.retain_max".to_owned();
+    let skip = Command::Skip { age: retain_max, reason, dry_run: false };
+    let applied = store.apply(&filter, skip, &actor()).await?;
     tracing::error!(
         lane = name,
         events = applied.matched,
@@ -130,6 +131,9 @@ mod tests {
         clock.advance(2 * retain);
         turn(&store, retention, clock.now()).await.unwrap();
         assert_eq!(left().await, 0);
-        assert!(store.audit().iter().any(|entry| format!("{entry:?}").contains("seek")));
+        assert!(store.audit().iter().any(|entry| format!("{entry:?}").contains("skip")));
+        let lane = store.lanes().await.unwrap().remove(0);
+        assert_eq!((lane.accepted, lane.discarded), (1, 1), "what it never read is counted");
+        assert!(lane.reason.is_some_and(|reason| reason.contains("retain_max")));
     }
 }

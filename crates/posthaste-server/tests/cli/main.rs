@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic where it is surprised")]
 
+#[cfg(feature = "postgres")]
+mod bench;
 mod config;
 mod dead;
 #[path = "../http_process/disk.rs"]

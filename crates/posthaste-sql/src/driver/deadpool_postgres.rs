@@ -29,6 +29,8 @@ pub struct PooledTransaction {
     /// `None` only while it is dropped.
     connection: Option<Object>,
     open: bool,
+    /// Something was asked through us and not answered yet.
+    is_asking: bool,
 }
 
 impl PooledTransaction {
@@ -37,10 +39,29 @@ impl PooledTransaction {
         self.connection.as_ref().expect("the connection is only taken when this is dropped")
     }
 
+    /// Sends a statement and does not wait for its answer, so that many travel together.
+    ///
+    /// # Guarantees
+    /// If it fails, so does everything after it in this transaction, and so does the commit.
+    /// # Errors
+    /// That it could not be sent.
+    pub fn send(&mut self, statement: &Statement) -> Result<()> {
+        let values = typed(&statement.values);
+        let sending = pin!(self.client().execute_typed(&statement.sql, &values));
+        // The driver sends a request when its future is first polled, and drops the answer if nobody waits for it.
+        match sending.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Err(failed)) => Err(error(failed)),
+            _ => Ok(()),
+        }
+    }
+
     async fn commit(&mut self) -> Result<()> {
         // One round trip: the first statement that fails ends the text.
         let commit = format!("{POSTGRES_STILL_GOOD}; COMMIT");
-        self.client().batch_execute(&commit).await.map_err(error)?;
+        self.is_asking = true;
+        let answer = self.client().batch_execute(&commit).await;
+        self.is_asking = false;
+        answer.map_err(error)?;
         self.open = false;
         Ok(())
     }
@@ -54,7 +75,10 @@ impl Tx for PooledTransaction {
     fn execute(&mut self, statement: Statement) -> BoxFuture<'_, Result<u64>> {
         Box::pin(async move {
             let values = typed(&statement.values);
-            self.client().execute_typed(&statement.sql, &values).await.map_err(error)
+            self.is_asking = true;
+            let answer = self.client().execute_typed(&statement.sql, &values).await;
+            self.is_asking = false;
+            answer.map_err(error)
         })
     }
 }
@@ -62,7 +86,9 @@ impl Tx for PooledTransaction {
 impl Drop for PooledTransaction {
     fn drop(&mut self) {
         let Some(connection) = self.connection.take() else { return };
-        if self.open && !rollback_is_on_its_way(&connection) {
+        // Whoever gave up waiting for an answer may have found a connection that is cut and does not know it: the next one
+        // to come must not wait on it too.
+        if self.open && (self.is_asking || !rollback_is_on_its_way(&connection)) {
             // Out of the pool and closed: the server rolls back by itself.
             drop(Object::take(connection));
         }
@@ -90,8 +116,9 @@ impl Database for Pool {
         Box::pin(async move {
             let connection = self.get().await.map_err(SqlError::new)?;
             // Open before `BEGIN` is sent: if this future is dropped while it waits, the transaction is rolled back.
-            let tx = PooledTransaction { connection: Some(connection), open: true };
+            let mut tx = PooledTransaction { connection: Some(connection), open: true, is_asking: true };
             tx.client().batch_execute("BEGIN").await.map_err(error)?;
+            tx.is_asking = false;
             Ok(tx)
         })
     }

@@ -77,3 +77,29 @@ async fn a_dropped_begin_leaves_no_open_transaction() {
         run(&others, table.drop()).await;
     }
 }
+
+/// Nobody waits for the answer of what is sent, and yet a failure is not lost: nothing is committed then.
+#[tokio::test]
+async fn what_is_sent_is_committed_or_fails_the_commit() {
+    for url in postgres::urls("deadpool_postgres::what_is_sent_is_committed_or_fails_the_commit") {
+        let pool = open(&url, 1);
+        let table = postgres::table("deadpool_sent");
+        run(&pool, table.create()).await;
+        let mut tx = pool.begin().await.unwrap();
+        for id in 1..=100 {
+            tx.send(&table.insert(id, None, None)).unwrap();
+        }
+        Pool::commit(tx).await.unwrap();
+        let mut tx = pool.begin().await.unwrap();
+        tx.send(&table.insert(101, None, None)).unwrap();
+        tx.send(&table.insert(1, None, None)).unwrap();
+        Pool::commit(tx).await.expect_err("a duplicate was committed");
+        let mut tx = pool.begin().await.unwrap();
+        tx.send(&table.insert(102, None, None)).unwrap();
+        drop(tx);
+        let mut tx = pool.begin().await.unwrap();
+        assert_eq!(tx.execute(table.count()).await.unwrap(), 100);
+        drop(tx);
+        run(&pool, table.drop()).await;
+    }
+}

@@ -98,6 +98,7 @@ pub const STORE_LAWS: &[StoreLaw] = laws![
     finding::find_says_how_every_lane_sees_an_event,
     pruning::prune_touches_only_what_every_lane_has_passed,
     pruning::prune_leaves_what_is_parked_and_dead_unless_asked,
+    pruning::what_a_lane_is_moved_past_counts_as_discarded,
     pruning::prune_without_lanes_keeps_everything,
     pruning::what_is_published_after_a_prune_is_claimed,
     waking::wait_returns_soon_after_a_publish_and_at_its_limit,

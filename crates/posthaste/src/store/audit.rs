@@ -58,6 +58,7 @@ fn command_fields(command: &Command) -> Map<String, Value> {
             json!({ "delivered_age_s": seconds(delivered_age), "dead_age_s": seconds(dead_age) })
         }
         Command::PruneInbox { age, .. } => json!({ "age_s": age.as_secs() }),
+        Command::Skip { age, reason, .. } => json!({ "age_s": age.as_secs(), "reason": reason }),
         Command::Rebase { upgraded, .. } => json!({ "upgraded": upgraded }),
         _ => json!({}),
     };

@@ -62,7 +62,8 @@ mod tests {
 
     #[test]
     fn a_long_message_is_cut_between_characters_and_at_a_nul() {
-        let (state, text) = ended(&Finished::Failed("ü".repeat(ERROR_BYTES_MAX)));
+        let long = Finished::Failed("ü".repeat(ERROR_BYTES_MAX));
+        let (state, text) = ended(&long);
         assert_eq!((state, text.map(str::len)), (FAILED, Some(ERROR_BYTES_MAX)));
         let odd = format!("x{}", "ü".repeat(ERROR_BYTES_MAX));
         assert_eq!(ended(&Finished::Failed(odd)).1.map(str::len), Some(ERROR_BYTES_MAX - 1));

@@ -1,5 +1,8 @@
 //! The Postgres store under the laws, in a database of its own: directly, and through a pooler in transaction mode.
 //!
+//! Directly, stores and producers have no more rights than the roles of `posthaste migrate print --roles` give them. The
+//! pooler of the tests makes everybody a superuser.
+//!
 //! The database's clock cannot be moved, so a scope with a manual clock has functions of its own that tell the time; its
 //! search path puts them before the system's.
 
@@ -9,6 +12,7 @@ use std::time::Duration;
 
 use posthaste::envelope::Envelope;
 use posthaste::outbox::Outbox;
+use posthaste::prefix::TablePrefix;
 use posthaste::publish::Publish;
 use posthaste::schema::Backend;
 use posthaste::sql::Dialect;
@@ -54,7 +58,8 @@ impl RigMaker for PostgresRigs {
 
     fn rig(&self, clock: RigClock) -> BoxFuture<'_, Result<Arc<dyn Rig>>> {
         let server = self.server().unwrap_or_default();
-        Box::pin(async move { Ok(Arc::new(PostgresRig::new(&server, clock).await?) as Arc<dyn Rig>) })
+        let users = (self.name == "postgres").then_some(USERS);
+        Box::pin(async move { Ok(Arc::new(PostgresRig::new(&server, clock, users).await?) as Arc<dyn Rig>) })
     }
 }
 
@@ -64,25 +69,62 @@ struct PostgresRig {
     server: String,
     name: String,
     clock: AnyClock,
+    /// The users of stores and of producers; `None`: the server's own.
+    users: Option<[&'static str; 2]>,
 }
 
+/// A server that relays and publishes, and a program that publishes. They belong to the whole server, and whoever comes
+/// first makes them.
+const USERS: [&str; 2] = ["law_server", "law_producer"];
+const MAKE_USERS: &str = "
+    DO $$ BEGIN
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'law_producer') THEN
+            CREATE ROLE law_server LOGIN;
+            CREATE ROLE law_producer LOGIN;
+            GRANT posthaste_relay, posthaste_publish TO law_server;
+            GRANT posthaste_publish TO law_producer;
+        END IF;
+    END $$;";
+
 impl PostgresRig {
-    async fn new(server: &str, clock: RigClock) -> Result<Self> {
+    async fn new(server: &str, clock: RigClock, users: Option<[&'static str; 2]>) -> Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("law_{}_{count}", std::process::id());
         let maker = connect(server).await?;
         maker.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await.map_err(away)?;
         maker.batch_execute(&format!("CREATE DATABASE {name} TEMPLATE template0")).await.map_err(away)?;
-        let rig = Self { server: server.to_owned(), name, clock: AnyClock::new(clock) };
+        let rig = Self { server: server.to_owned(), name, clock: AnyClock::new(clock), users };
         if clock == RigClock::Manual {
             let path = format!("ALTER DATABASE {} SET search_path = public, pg_catalog", rig.name);
             maker.batch_execute(&path).await.map_err(away)?;
             connect(&rig.address()).await?.batch_execute(CLOCK).await.map_err(away)?;
             rig.tell_time().await?;
         }
-        rig.open().await?.migrate().await?;
+        open_with(&rig.address(), StoreOptions::default()).await?.migrate().await?;
+        if users.is_some() {
+            rig.give_rights().await?;
+        }
         Ok(rig)
+    }
+
+    async fn give_rights(&self) -> Result<()> {
+        let roles = posthaste_core::sql::postgres_roles(&TablePrefix::default());
+        let all = format!("{roles} {MAKE_USERS}");
+        // One after the other, as roles belong to the whole server; a lock belongs to a database, so it is taken in the one
+        // that all share.
+        let shared = connect(&self.server).await?;
+        shared.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(7070)").await.map_err(away)?;
+        connect(&self.address()).await?.batch_execute(&all).await.map_err(away)?;
+        shared.batch_execute("COMMIT").await.map_err(away)
+    }
+
+    /// The scope's address for one of its users.
+    fn address_of(&self, user: usize) -> String {
+        match (self.users, self.address().split_once('@')) {
+            (Some(users), Some((_, host))) => format!("postgres://{}@{host}", users[user]),
+            _ => self.address(),
+        }
     }
 
     /// Where the scope is: the server's address with another database.
@@ -102,6 +144,7 @@ impl PostgresRig {
 const CLOCK: &str = "
     CREATE TABLE public.law_clock (micros bigint NOT NULL);
     INSERT INTO public.law_clock VALUES (0);
+    GRANT SELECT ON public.law_clock TO PUBLIC;
     CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql STABLE AS
         $$ SELECT 'epoch'::timestamptz + micros * interval '1 microsecond' FROM public.law_clock $$;
     CREATE FUNCTION public.now() RETURNS timestamptz LANGUAGE sql STABLE AS
@@ -121,16 +164,16 @@ impl Rig for PostgresRig {
     }
 
     fn open(&self) -> BoxFuture<'_, Result<Arc<dyn Backend>>> {
-        Box::pin(async move { open_with(&self.address(), StoreOptions::default()).await })
+        Box::pin(async move { open_with(&self.address_of(0), StoreOptions::default()).await })
     }
 
     fn url(&self) -> std::result::Result<String, &'static str> {
-        Ok(self.address())
+        Ok(self.address_of(0))
     }
 
     fn begin(&self) -> BoxFuture<'_, Result<Box<dyn RigTx>>> {
         Box::pin(async move {
-            let client = connect(&self.address()).await?;
+            let client = connect(&self.address_of(1)).await?;
             client.batch_execute("BEGIN").await.map_err(away)?;
             Ok(Box::new(Begun { client }) as Box<dyn RigTx>)
         })

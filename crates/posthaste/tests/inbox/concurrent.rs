@@ -27,7 +27,8 @@ async fn two_processes_never_handle_an_event_twice<D: Database>(place: Place<D>)
     let brokers = [LocalBroker::new(), LocalBroker::new()];
     let mut consumers = Vec::new();
     for broker in &brokers {
-        let consumer = Consumer::new("stock", place.database.clone(), runs.clone()).on(reserve::<D>).workers(3);
+        let consumer =
+            Consumer::new("stock", place.database.clone(), runs.clone()).on(reserve::<D>).workers(3);
         consumer.declare(broker).await.unwrap();
         for order in 0..ORDERS {
             broker.publish(placed(order)).await.unwrap();

@@ -73,7 +73,10 @@ pub(crate) fn placed(order: u32) -> Publish {
 }
 
 /// Runs the consumer until all that was published is settled.
-pub(crate) async fn drain<D: Database, S: Send + Sync + 'static>(broker: &LocalBroker, consumer: Consumer<D, S>) {
+pub(crate) async fn drain<D: Database, S: Send + Sync + 'static>(
+    broker: &LocalBroker,
+    consumer: Consumer<D, S>,
+) {
     let (ran, closed) = tokio::join!(consumer.run(broker.clone(), std::future::pending()), broker.close());
     ran.unwrap();
     assert_eq!(closed.left, 0);

@@ -29,7 +29,9 @@ async fn enter<D: Database>(place: &Place<D>, count: usize) -> Vec<Envelope> {
 async fn age<D: Database>(place: &Place<D>) {
     let tx = place.database.begin().await.unwrap();
     let sql = match posthaste::sql::Tx::dialect(&tx) {
-        posthaste::sql::Dialect::Postgres => "UPDATE posthaste_inbox SET handled_at = handled_at - interval '2 hours'",
+        posthaste::sql::Dialect::Postgres => {
+            "UPDATE posthaste_inbox SET handled_at = handled_at - interval '2 hours'"
+        }
         _ => "UPDATE posthaste_inbox SET handled_at = handled_at - 7200000000",
     };
     drop(tx);

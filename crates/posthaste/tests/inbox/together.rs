@@ -60,7 +60,9 @@ async fn what_fails_leaves_nothing_and_its_retry_has_everything<D: Database>(pla
     }
 }
 
-async fn what_is_rejected_leaves_nothing_and_can_be_handled_when_it_is_redriven<D: Database>(place: Place<D>) {
+async fn what_is_rejected_leaves_nothing_and_can_be_handled_when_it_is_redriven<D: Database>(
+    place: Place<D>,
+) {
     for (first, effects) in [(First::Rejects, 0), (First::Fails, 1)] {
         let broker = LocalBroker::new();
         let consumer = consumer(&place, first);

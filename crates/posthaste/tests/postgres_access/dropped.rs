@@ -1,6 +1,8 @@
 //! Futures that are dropped at each of their polls: by a timeout, a select, a client that went away. No transaction stays
 //! open, no connection is lost, and the store goes on.
 
+#![expect(clippy::async_yields_async, reason = "each preparation answers the future that is dropped")]
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -141,8 +143,14 @@ async fn every_operation(stand: &Stand, admin: &Client) {
     let mut note = |what: &str, drops: u32| seen.push((what.to_owned(), drops));
     let room = Room { events: 10, bytes: 1 << 20 };
 
-    note("acquire", drop_at_every_poll("acquire", admin, async || store.acquire(&stand.lane, &stand.owner)).await);
-    note("publish", drop_at_every_poll("publish", admin, async || store.publish(vec![Envelope::new("x", "{}")])).await);
+    note(
+        "acquire",
+        drop_at_every_poll("acquire", admin, async || store.acquire(&stand.lane, &stand.owner)).await,
+    );
+    note(
+        "publish",
+        drop_at_every_poll("publish", admin, async || store.publish(vec![Envelope::new("x", "{}")])).await,
+    );
     let claim = async || {
         stand.publish(1).await;
         let (store, lease) = (Arc::clone(store), stand.lease().await);
@@ -190,7 +198,9 @@ fn commands(of_lane: &Filter) -> Vec<(Filter, Command)> {
 async fn no_connection_is_lost(store: &Arc<dyn Backend>, scope: &Scope, admin: &Client) {
     let first = scope.session().await;
     first
-        .batch_execute("BEGIN; INSERT INTO posthaste_events (event_id, event_type, payload) VALUES ('one', 'x', '{}')")
+        .batch_execute(
+            "BEGIN; INSERT INTO posthaste_events (event_id, event_type, payload) VALUES ('one', 'x', '{}')",
+        )
         .await
         .unwrap();
     let mut event = Envelope::new("x", "{}");

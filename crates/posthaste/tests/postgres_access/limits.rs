@@ -37,7 +37,8 @@ async fn a_lock_that_somebody_holds_is_waited_for_as_long_as_was_said() {
     event.id = "one".to_owned();
     let begun = Instant::now();
     let published = store.publish(vec![event]).await.unwrap_err();
-    let pause = store.apply(&Filter::default(), Command::Pause, &Actor::new("test", "test")).await.unwrap_err();
+    let pause =
+        store.apply(&Filter::default(), Command::Pause, &Actor::new("test", "test")).await.unwrap_err();
     for error in [published, pause] {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert!(error.to_string().contains("store.lock_timeout"), "{error}");

@@ -5,7 +5,9 @@
 
 mod dropped;
 mod limits;
+mod ordered;
 mod private;
+mod refused;
 mod roles;
 mod scope;
 mod tls;

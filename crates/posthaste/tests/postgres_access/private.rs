@@ -54,7 +54,15 @@ impl Private {
     }
 
     pub(crate) fn restart(&mut self) {
+        self.stop();
+        self.start_again();
+    }
+
+    pub(crate) fn stop(&mut self) {
         self.0.stop().unwrap();
+    }
+
+    pub(crate) fn start_again(&mut self) {
         self.0.start().unwrap();
     }
 }

@@ -19,7 +19,6 @@ use crate::scope::{Scope, connect};
 /// The users of the roles, on the whole server: made once, whoever comes first.
 const USERS: &str = "
     DO $$ BEGIN
-        PERFORM pg_advisory_xact_lock(7070);
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'access_shop') THEN
             CREATE ROLE access_shop LOGIN; CREATE ROLE access_carrier LOGIN; CREATE ROLE access_deployer LOGIN;
         END IF;
@@ -32,13 +31,15 @@ const USERS: &str = "
 /// Makes roles, tables and rights as the printed text says: before the tables, and after them.
 pub(crate) async fn with_roles(scope: &Scope) {
     let (admin, roles) = (scope.session().await, posthaste_core::sql::postgres_roles(&Default::default()));
-    // Roles belong to the server, which tests share.
-    let one_at_a_time = format!("BEGIN; SELECT pg_advisory_xact_lock(7070); {roles}; COMMIT");
-    admin.batch_execute(&one_at_a_time).await.unwrap();
+    // Roles belong to the server, which tests share; a lock belongs to a database, so it is taken in the one that all share.
+    let shared = connect(&scope.server).await;
+    shared.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(7070)").await.unwrap();
+    admin.batch_execute(&roles).await.unwrap();
     admin.batch_execute(USERS).await.unwrap();
     let deployer = posthaste::store::open(&scope.url_of("access_deployer")).await.unwrap();
     assert!(!deployer.migrate().await.unwrap().is_empty());
-    admin.batch_execute(&one_at_a_time).await.unwrap();
+    admin.batch_execute(&roles).await.unwrap();
+    shared.batch_execute("COMMIT").await.unwrap();
 }
 
 async fn code(session: &Client, statement: &str) -> String {

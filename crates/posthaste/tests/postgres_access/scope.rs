@@ -11,7 +11,7 @@ use tokio_postgres::{Client, NoTls};
 pub(crate) fn skip(trial: &str, why: &str) {
     let is_ci = std::env::var_os("CI").is_some_and(|ci| ci == "true");
     assert!(!is_ci, "{why}; with CI=true that is a failure");
-    writeln!(std::io::stderr(), "skipped: {trial}: {why}").unwrap();
+    writeln!(std::io::stderr(), "skipped: {trial}: {why}").expect("stderr is open");
 }
 
 /// A session that ends with its client.
@@ -24,7 +24,7 @@ pub(crate) async fn connect(url: &str) -> Client {
 
 /// A database, gone with [`Scope::end`].
 pub(crate) struct Scope {
-    server: String,
+    pub(crate) server: String,
     pub(crate) name: String,
     pub(crate) url: String,
 }

@@ -61,9 +61,8 @@ impl Stand {
     async fn ask(&self, host: &str, settings: &str) -> Result<()> {
         let (port, settings) = (self.server.port(), settings.trim_start_matches('&'));
         // The name need not be known to this machine: the address says where, the name what the certificate must be for.
-        let url = format!(
-            "postgres://postgres:{PASSWORD}@{host}:{port}/postgres?hostaddr=127.0.0.1&{settings}"
-        );
+        let url =
+            format!("postgres://postgres:{PASSWORD}@{host}:{port}/postgres?hostaddr=127.0.0.1&{settings}");
         open_with(&url, StoreOptions::default()).await?.status().await.map(drop)
     }
 
@@ -79,7 +78,9 @@ impl Stand {
 
 #[tokio::test]
 async fn a_connection_is_encrypted_and_verified_or_not_made() {
-    let Some(server) = Private::start("tls::a_connection_is_encrypted_and_verified_or_not_made") else { return };
+    let Some(server) = Private::start("tls::a_connection_is_encrypted_and_verified_or_not_made") else {
+        return;
+    };
     let mut stand = Stand { server, files: TempDir::new().unwrap() };
     let (ours, other) = (Ca::new("ours"), Ca::new("other"));
     let ca = stand.file("ca.pem", &ours.pem);
@@ -97,7 +98,9 @@ async fn a_connection_is_encrypted_and_verified_or_not_made() {
     for mode in ["", "&sslmode=require", "&sslmode=verify-ca", "&sslmode=verify-full"] {
         stand.ask("db.example", &format!("{trusts_us}{mode}")).await.unwrap();
     }
-    stand.refused("db.example", &trusts_other, &["not trusted here", "sslrootcert=FILE", "store.tls_ca"]).await;
+    stand
+        .refused("db.example", &trusts_other, &["not trusted here", "sslrootcert=FILE", "store.tls_ca"])
+        .await;
     // Also `require` verifies; the system's CAs do not know ours.
     stand.refused("db.example", "sslmode=require", &["not trusted here"]).await;
     stand.refused("db.other", &trusts_us, &["another host name", "db.example"]).await;

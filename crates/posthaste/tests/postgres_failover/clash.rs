@@ -46,6 +46,10 @@ async fn of_two_definitions_of_a_lane_that_of_the_later_relay_holds() {
     sql(&url, &insert(&["a"])).await;
     sql(&url, &insert(&["b"]).replace("order.placed", "order.paid")).await;
     store.settle(&newer, Vec::new(), Then::GiveUp).await.unwrap();
+    assert!(
+        store.acquire(&narrow, &old).await.is_err(),
+        "the lane is free, but the later relay was there a moment ago"
+    );
     assert_eq!(drain(&store, &wide, &new).await, ["a", "b"]);
 
     // The later one is gone without a word: after two leases the older one may have the lane, by its own definition.

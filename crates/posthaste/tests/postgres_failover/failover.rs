@@ -1,13 +1,20 @@
 //! A standby that missed the last moments takes over.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
 use posthaste::ErrorKind;
+use posthaste::relay::{Lane, Relay};
 use posthaste::store::{Owner, Standing};
 use posthaste_testkit::proxy::Proxy;
+use posthaste_testkit::target::Scripted;
+use posthaste_testkit::wait::eventually;
 use xtask::servers::Kind;
 
 use crate::stand::{
-    Stand, address, ask, blocking, claim, drain, ids, lane, open, promote, publish, settle, sql, stored,
-    take, through,
+    LEASE, SOON, Stand, address, ask, blocking, claim, drain, ids, lane, open, promote, publish, settle, sql,
+    stored, take, through,
 };
 
 /// The standby has the lease but not the tick that the relay reads by. Another lane makes a tick of the same number there,
@@ -40,11 +47,66 @@ async fn a_settle_after_a_failover_that_lost_the_tick_is_refused_and_nothing_is_
     proxy.redirect(address(&url));
     publish(&url, &["x", "y"]).await;
     assert_eq!(drain(&open(&url).await, &other, &owner).await, ["x", "y"]);
-    assert_eq!(ask(&url, tick).await, before, "the test is about two ticks of one number");
+    let has_it = format!("SELECT count(*)::text FROM posthaste_ticks WHERE id = {before}");
+    assert_eq!(ask(&url, &has_it).await, "1", "the test is about two ticks of one number");
 
     let standing = settle(&store, &lease, &claimed).await;
     assert!(!matches!(standing, Ok(Standing::Held)), "a settle by a tick that is not there: {standing:?}");
     assert_eq!(drain(&store, &main, &owner).await, stored(&url).await);
+}
+
+/// A relay that runs on through a failover: everything that the new primary has arrives, though what the relay knows is of
+/// the old one, and the ids that the old one gave last are given again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relay_that_runs_on_through_a_failover_delivers_all_that_the_new_primary_has() {
+    let trial = "a_relay_that_runs_on_through_a_failover_delivers_all_that_the_new_primary_has";
+    let Some(mut stand) = Stand::start(trial, &[]).await else { return };
+    let url = stand.primary.url();
+    let proxy = Proxy::in_front_of(address(&url)).await.unwrap();
+    let target = Scripted::new();
+    let lanes =
+        ["one", "two"].map(|name| Lane::named(name).unwrap().to(Arc::new(target.clone())).lease(LEASE));
+    let relay = lanes.into_iter().fold(Relay::new(open(&through(&url, &proxy)).await), Relay::lane);
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = relay.poll_max(Duration::from_millis(20)).run(async { drop(stopped.await) });
+    let failing_over = async {
+        publish_many(&url, "before", 100).await;
+        until_all_are_there(&target, &url).await;
+        let mut standby = stand.standby();
+        caught_up(&url).await;
+        blocking(|| standby.stop().unwrap());
+        publish_many(&url, "missed", 100).await;
+        until_all_are_there(&target, &url).await;
+        blocking(|| {
+            stand.primary.kill().unwrap();
+            standby.start().unwrap();
+        });
+        promote(&standby).await;
+        let url = standby.url();
+        proxy.redirect(address(&url));
+        publish_many(&url, "after", 200).await;
+        until_all_are_there(&target, &url).await;
+        stop.send(()).unwrap();
+        standby
+    };
+    let (ended, _standby) = futures_util::future::join(running, failing_over).await;
+    ended.unwrap();
+}
+
+async fn publish_many(url: &str, word: &str, count: usize) {
+    let ids: Vec<String> = (0..count).map(|n| format!("{word}-{n}")).collect();
+    publish(url, &ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
+}
+
+/// Waits until every event that the database has was acknowledged on both lanes.
+async fn until_all_are_there(target: &Scripted, url: &str) {
+    let stored = stored(url).await;
+    let waited = eventually(SOON, "everything has arrived twice", async || {
+        let mut counts = HashMap::<String, u32>::new();
+        target.acknowledged().into_iter().for_each(|id| *counts.entry(id).or_default() += 1);
+        stored.iter().all(|id| counts.get(id).is_some_and(|count| *count >= 2))
+    });
+    assert!(waited.await.is_ok(), "something that the database has did not arrive");
 }
 
 /// A pooler that sends a relay to a standby, at its start, in the middle of a window, and when it looks for more.
@@ -85,9 +147,6 @@ async fn a_standby_behind_the_pooler_is_an_error_and_never_an_empty_window() {
 async fn caught_up(primary: &str) {
     let behind =
         "SELECT coalesce(min((replay_lsn >= pg_current_wal_lsn())::int), 0)::text FROM pg_stat_replication";
-    let waited =
-        posthaste_testkit::wait::eventually(crate::stand::SOON, "the standby has everything", async || {
-            ask(primary, behind).await == "1"
-        });
+    let waited = eventually(SOON, "the standby has everything", async || ask(primary, behind).await == "1");
     assert!(waited.await.is_ok(), "the standby does not catch up");
 }

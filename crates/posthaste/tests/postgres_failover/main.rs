@@ -9,3 +9,4 @@ mod failover;
 mod moved;
 mod retention;
 mod stand;
+mod surroundings;

@@ -126,6 +126,10 @@ statements! {
     lane_state,
     /// Puts a lane somewhere else and ends its lease.
     lane_seek,
+    /// What a lane has not read, by topic.
+    skip_count,
+    /// Moves a lane past what is too old.
+    lane_skip,
     /// Begins a lane's removal.
     lane_removing,
     /// Ends a lane's removal.

@@ -2,7 +2,7 @@
 -- once before the first `posthaste migrate up`, and again after each one; what is there already is left alone.
 --
 -- The roles cannot log in: give them to the users of your programs, like
---   GRANT posthaste_publish TO shop;                              -- publishes in its own transactions
+--   GRANT posthaste_publish TO shop;                              -- publishes and handles in its own transactions
 --   GRANT posthaste_relay TO carrier;                             -- `posthaste relay`, and operators
 --   GRANT posthaste_relay, posthaste_publish TO server;           -- `posthaste serve`, which also publishes
 --   GRANT posthaste_migrate TO deployer;                          -- `posthaste migrate up`
@@ -32,13 +32,17 @@ BEGIN
     GRANT INSERT (event_id, source, tenant, event_type, topic, key, subject, schema_version, content_type, headers,
                   occurred_at, available_at, expires_at, created_at, payload) ON {prefix}events TO posthaste_publish;
     GRANT USAGE ON SEQUENCE {prefix}events_seq TO posthaste_publish;
+    -- Handling: an inbox row in the transaction of the effect, and idempotency records for effects elsewhere.
+    GRANT INSERT ON {prefix}inbox TO posthaste_publish;
+    GRANT SELECT, INSERT, UPDATE ON {prefix}dedup TO posthaste_publish;
 
     -- Relaying and operating: reads the log, removes what is old, overwrites payloads that must be erased; keeps ticks,
-    -- lanes, what is parked, API keys and the record of commands.
+    -- lanes, what is parked, who relays, API keys and the record of commands.
     GRANT SELECT, DELETE, UPDATE (payload) ON {prefix}events TO posthaste_relay;
     GRANT SELECT ON SEQUENCE {prefix}events_seq TO posthaste_relay;
     GRANT SELECT, INSERT, DELETE ON {prefix}ticks TO posthaste_relay;
-    GRANT SELECT, INSERT, UPDATE, DELETE ON {prefix}lanes, {prefix}parked TO posthaste_relay;
+    GRANT SELECT, INSERT, UPDATE, DELETE ON {prefix}lanes, {prefix}parked, {prefix}relays TO posthaste_relay;
+    GRANT SELECT, DELETE ON {prefix}inbox, {prefix}dedup TO posthaste_relay;
     GRANT SELECT, INSERT ON {prefix}keys, {prefix}audit TO posthaste_relay;
     GRANT SELECT, UPDATE (epoch_floor) ON {prefix}meta TO posthaste_relay;
 END $roles$;

@@ -1,9 +1,10 @@
 -- As window_page.sql, where something of the window may have a low number: what committed after tick a although its number
--- is not above low ($13) comes first. That is of the transactions that were open in a and ended before b ($14), and of
--- stragglers of later ones (none while the default of seq and CACHE 1 hold, but nothing rests on that). $15, $16: the ends
+-- is not above low ($13) comes first. That is of the transactions that were open in a and ended before b ($16), and of
+-- stragglers of later ones (none while the default of seq and CACHE 1 hold, but nothing rests on that). $14, $15: the ends
 -- of both snapshots. low only splits the work between the parts: nothing is lost when it is wrong. Where the late part has
 -- a whole page, the new part is not to be used yet.
-SELECT NULL AS seq, CASE WHEN epoch < 0 THEN set_config('application_name', '', true) END AS event_id, NULL AS source, NULL AS event_type, NULL AS topic, NULL AS key, NULL AS subject,
+SELECT NULL AS seq, CASE WHEN epoch < 0 THEN set_config('application_name', '', true) END AS event_id, NULL AS source,
+       NULL AS event_type, NULL AS topic, NULL AS key, NULL AS subject,
        NULL AS schema_version, NULL AS content_type, NULL AS headers, NULL AS occurred_at, NULL AS available_at,
        NULL AS expires_at, clock_timestamp() AS created_at, NULL AS payload, NULL AS payload_bytes,
        ARRAY[waiting, dead,
@@ -15,11 +16,11 @@ UNION ALL
         available_at, expires_at, created_at, CASE WHEN octet_length(payload) <= 8192 THEN payload END, octet_length(payload)::bigint,
         NULL
  FROM (
-    SELECT l.* FROM unnest($14::text[]::xid8[]) x, LATERAL (
+    SELECT l.* FROM unnest($16::text[]::xid8[]) x, LATERAL (
         SELECT * FROM {prefix}events WHERE xid = x AND seq > $11 AND seq <= $13 ORDER BY seq LIMIT $12) l
     UNION ALL
     (SELECT * FROM {prefix}events
-     WHERE xid >= $15::xid8 AND xid < $16::xid8 AND seq > $11 AND seq <= $13
+     WHERE xid >= $14::xid8 AND xid < $15::xid8 AND seq > $11 AND seq <= $13
        AND pg_visible_in_snapshot(xid, (SELECT $10::pg_snapshot)) ORDER BY seq LIMIT $12)) e
  ORDER BY seq LIMIT $12)
 UNION ALL

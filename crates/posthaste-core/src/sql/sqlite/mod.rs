@@ -91,6 +91,10 @@ statements! {
     lane_state,
     /// Puts a lane somewhere else and ends its lease.
     lane_seek,
+    /// What a lane has not read, by topic.
+    skip_count,
+    /// Says why a lane is as it is.
+    lane_reason,
     /// Begins a lane's removal.
     lane_removing,
     /// Ends a lane's removal.

@@ -69,7 +69,11 @@ pub(super) async fn measure(args: &ConsumeArgs, as_json: bool) -> Result<(), Fai
     print(&document(args, &measured, facts), as_json)
 }
 
-fn document<const N: usize>(args: &ConsumeArgs, measured: &[Rounds], facts: [(&str, Value); N]) -> Map<String, Value> {
+fn document<const N: usize>(
+    args: &ConsumeArgs,
+    measured: &[Rounds],
+    facts: [(&str, Value); N],
+) -> Map<String, Value> {
     let rate = |round: &Round| (args.events as f64 / round.took.as_secs_f64().max(1e-9)).round();
     let mut document = Map::new();
     document.insert("bench".to_owned(), json!("consume"));
@@ -125,7 +129,8 @@ async fn drain<D: Ground, S: Send + Sync + 'static>(
     let mut task = JoinSet::new();
     let start = Instant::now();
     task.spawn(async move {
-        let (ran, closed) = tokio::join!(consumer.run(broker.clone(), std::future::pending()), broker.close());
+        let (ran, closed) =
+            tokio::join!(consumer.run(broker.clone(), std::future::pending()), broker.close());
         ran.map(|()| closed.left)
     });
     let ended = task.join_next().await.ok_or_else(|| Failure::other("the consumer did not start"))?;

@@ -1,6 +1,11 @@
 //! Effects in a Postgres database, through deadpool-postgres.
 
+use std::sync::Arc;
+
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
+use posthaste::consumer::{Consumer, Cx, Failure as Verdict};
+use posthaste::envelope::Envelope;
+use posthaste::prefix::TablePrefix;
 use posthaste::store::{StoreOptions, open_with};
 use tokio_postgres::{Config, NoTls};
 
@@ -9,6 +14,12 @@ use crate::bench::postgres::tables::{Tables, failed};
 use crate::exit::Failure;
 
 const INSERT: &str = "INSERT INTO bench_effects (event_id) VALUES ($1)";
+
+/// Sent and not waited for: the commit fails if it does.
+async fn insert(cx: &mut Cx<Pool>, envelope: Arc<Envelope>) -> Result<(), Verdict> {
+    cx.tx().send(&effect::of(&envelope, INSERT))?;
+    Ok(())
+}
 
 pub(super) async fn measure(args: &ConsumeArgs, url: &str) -> Result<Rounds, Failure> {
     let tables = Tables::make(url).await?;
@@ -33,7 +44,9 @@ async fn measure_in(args: &ConsumeArgs, url: &str, tables: &Tables) -> Result<Ro
         .max_size(workers(args))
         .build()
         .map_err(|error| Failure::other(format!("make a pool of connections: {error}")))?;
-    effect::measure(args, &pool, INSERT, async || {
+    let consumer =
+        |prefix: &TablePrefix| Consumer::new("bench", pool.clone(), ()).prefix(prefix).on_any(insert);
+    effect::measure(args, consumer, async || {
         let row = tables.client.query_one(effect::COUNT, &[]).await.map_err(failed("count the effects"))?;
         Ok((row.get(0), row.get(1)))
     })

@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use posthaste::consumer::{Consumer, Cx, Failure as Verdict};
+use posthaste::envelope::Envelope;
+use posthaste::prefix::TablePrefix;
 use posthaste::sql::{BoxFuture, Database, Dialect, SqlError, Statement, Tx, Value};
 use posthaste::store::{StoreOptions, open_with};
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -33,6 +36,11 @@ pub(super) async fn measure(args: &ConsumeArgs, url: &str) -> Result<Rounds, Fai
     measured
 }
 
+async fn insert(cx: &mut Cx<File>, envelope: Arc<Envelope>) -> Result<(), Verdict> {
+    cx.tx().execute(effect::of(&envelope, INSERT)).await?;
+    Ok(())
+}
+
 async fn measure_in(args: &ConsumeArgs, url: &str, path: &Path) -> Result<Rounds, Failure> {
     let mut options = StoreOptions::default();
     options.prefix = effect::PREFIX.parse()?;
@@ -41,8 +49,11 @@ async fn measure_in(args: &ConsumeArgs, url: &str, path: &Path) -> Result<Rounds
     let file = File::open(path).map_err(failed)?;
     let look = Connection::open(path).map_err(failed)?;
     look.execute_batch(effect::TABLE).map_err(failed)?;
-    let count = async || look.query_row(effect::COUNT, [], |row| Ok((row.get(0)?, row.get(1)?))).map_err(failed);
-    effect::measure(args, &file, INSERT, count).await
+    let count =
+        async || look.query_row(effect::COUNT, [], |row| Ok((row.get(0)?, row.get(1)?))).map_err(failed);
+    let consumer =
+        |prefix: &TablePrefix| Consumer::new("bench", file.clone(), ()).prefix(prefix).on_any(insert);
+    effect::measure(args, consumer, count).await
 }
 
 fn failed(error: rusqlite::Error) -> Failure {
@@ -77,11 +88,7 @@ impl Database for File {
     }
 
     fn commit(mut tx: FileTx) -> BoxFuture<'static, posthaste::sql::Result<()>> {
-        Box::pin(async move {
-            tx.say("COMMIT")?;
-            tx.open = false;
-            Ok(())
-        })
+        Box::pin(async move { tx.end() })
     }
 }
 
@@ -100,6 +107,12 @@ impl FileTx {
     fn say(&self, text: &str) -> posthaste::sql::Result<()> {
         let connection = self.connection();
         connection.prepare_cached(text).and_then(|mut text| text.execute([])).map(drop).map_err(SqlError::new)
+    }
+
+    fn end(&mut self) -> posthaste::sql::Result<()> {
+        self.say("COMMIT")?;
+        self.open = false;
+        Ok(())
     }
 
     fn run(&self, statement: &Statement) -> rusqlite::Result<u64> {

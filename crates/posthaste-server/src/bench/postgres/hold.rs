@@ -20,10 +20,7 @@ const INSERT: &str = "INSERT INTO bench_events (event_id, source, event_type, pa
 
 /// Relays the backlog again and again, first without and then with the open transaction; one lane, so that what its row
 /// leaves behind adds up.
-pub(super) async fn measure(
-    bench: &Bench<'_>,
-    seconds: u64,
-) -> Result<Vec<(&'static str, Value)>, Failure> {
+pub(super) async fn measure(bench: &Bench<'_>, seconds: u64) -> Result<Vec<(&'static str, Value)>, Failure> {
     let span = Duration::from_secs(seconds);
     let free = rounds(bench, (span / 4).min(Duration::from_secs(20))).await?;
     let holder = connect(&bench.args.store).await?;

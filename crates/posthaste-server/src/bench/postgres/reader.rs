@@ -11,8 +11,7 @@ use crate::exit::Failure;
 /// Rows per statement, as many as a relay's window.
 const PAGE: i64 = 1_000;
 
-const SELECT: &str =
-    "SELECT seq, event_id, source, event_type, topic, key, subject, schema_version, content_type, headers, \
+const SELECT: &str = "SELECT seq, event_id, source, event_type, topic, key, subject, schema_version, content_type, headers, \
      occurred_at, available_at, expires_at, created_at, payload \
      FROM bench_events WHERE seq > $1 ORDER BY seq LIMIT $2";
 

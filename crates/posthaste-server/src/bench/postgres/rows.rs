@@ -39,7 +39,8 @@ const CLAIM: &str = "WITH picked AS (
               r.headers::text, (extract(epoch FROM r.occurred_at) * 1e6)::bigint,
               (extract(epoch FROM r.created_at) * 1e6)::bigint, r.payload";
 const SETTLE: &str = "UPDATE bench_rows SET status = $1 WHERE seq = ANY ($2) AND token = $3 AND status = 1";
-const GIVE_BACK: &str = "UPDATE bench_rows SET status = 0 WHERE status = 1 AND (token = $1 OR lease_until < clock_timestamp())";
+const GIVE_BACK: &str =
+    "UPDATE bench_rows SET status = 0 WHERE status = 1 AND (token = $1 OR lease_until < clock_timestamp())";
 
 const SENT: i16 = 2;
 

@@ -1,5 +1,6 @@
 //! `posthaste event tail`: events as they come, until a signal.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use posthaste::time::Timestamp;
@@ -10,11 +11,14 @@ use super::super::output;
 use super::super::serve::stopped;
 use super::list::{PageArgs, fetch, row};
 use crate::exit::Failure;
-use crate::http::wire::EventDocument;
+use crate::http::wire::{EventDocument, EventPage};
 use crate::shutdown::{Shutdown, until_signalled};
 
 const PAUSE: Duration = Duration::from_millis(300);
 const PAGE: u32 = 200;
+/// How many of the newest events are looked through for such that committed late, and after how many pauses each time.
+const LATE: u32 = 1_000;
+const LATE_EVERY: u32 = 5;
 /// How far the times of neighbours in the log may go back: clocks are set.
 const SLACK: Duration = Duration::from_secs(60);
 
@@ -35,10 +39,11 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 
 async fn follow(args: &Args, access: &Access, json: bool, shutdown: Shutdown) -> Result<(), Failure> {
     let mut newest = newest(access).await?;
-    let first = PageArgs { limit: args.lines.max(1), after: None };
-    let mut events = fetch(access, &args.filter, None, &first).await?.events;
+    let mut seen = Seen::default();
+    let mut events = seen.unseen(late(access, &args.filter).await?);
     events.truncate(args.lines as usize);
-    let mut seen = events.iter().chain(&newest).map(|event| event.seq).max().unwrap_or(0);
+    seen.last = seen.last.max(newest.as_ref().map_or(0, |event| event.seq));
+    let mut looks = 0_u32;
     loop {
         for event in events.drain(..).rev() {
             print(&event, json)?;
@@ -48,11 +53,46 @@ async fn follow(args: &Args, access: &Access, json: bool, shutdown: Shutdown) ->
         }
         let before = newest;
         newest = self::newest(access).await?;
-        if newest.as_ref().is_some_and(|event| event.seq > seen) {
-            events = since(access, &args.filter, before.as_ref(), seen).await?;
-            seen = events.iter().chain(&newest).map(|event| event.seq).fold(seen, i64::max);
+        looks = looks.wrapping_add(1);
+        if let Some(new) = newest.as_ref().filter(|event| event.seq > seen.last) {
+            let came = since(access, &args.filter, before.as_ref(), seen.last).await?;
+            events = seen.unseen(EventPage { events: came, next: None });
+            seen.last = seen.last.max(new.seq);
+        }
+        if looks.is_multiple_of(LATE_EVERY) {
+            events.extend(seen.unseen(late(access, &args.filter).await?));
         }
     }
+}
+
+/// Which events were shown. A number says little: a transaction that stays open commits behind later ones.
+#[derive(Default)]
+struct Seen {
+    /// The highest number.
+    last: i64,
+    /// What is not above this is not known any more, and not shown.
+    floor: i64,
+    /// What was shown above that.
+    above: BTreeSet<i64>,
+}
+
+impl Seen {
+    /// Those of a page that were not seen before, which are seen from here on.
+    fn unseen(&mut self, mut page: EventPage) -> Vec<EventDocument> {
+        if let (Some(_), Some(lowest)) = (&page.next, page.events.iter().map(|event| event.seq).min()) {
+            // There is more below, of which nobody knows whether it was seen.
+            self.floor = self.floor.max(lowest - 1);
+            self.above = self.above.split_off(&lowest);
+        }
+        page.events.retain(|event| event.seq > self.floor && self.above.insert(event.seq));
+        self.last = page.events.iter().map(|event| event.seq).fold(self.last, i64::max);
+        page.events
+    }
+}
+
+/// The newest events that the filter means, so that those are found which committed late.
+async fn late(access: &Access, filter: &FilterArgs) -> Result<EventPage, Failure> {
+    fetch(access, filter, None, &PageArgs { limit: LATE, after: None }).await
 }
 
 /// The newest event of all: whether there is anything new is cheap to know.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use posthaste_core::admin::{Command, Filter};
+use posthaste_core::store::{Outcome, Standing, Then};
 
 use crate::drive::{StoreBench, dead, in_lane, lane, retry, settled};
 use crate::law::{LawResult, Verdict};
@@ -103,5 +104,42 @@ pub async fn what_is_published_after_a_prune_is_claimed(bench: StoreBench) -> La
     let seek = Command::Seek { to: posthaste_core::admin::Seek::Beginning, dry_run: false };
     reopened.apply(&seeking, seek).await?;
     ensure_eq!(reopened.drive(&main).await?.drain().await?, ["c"], "what is claimed from the beginning");
+    Ok(())
+}
+
+/// A lane has delivered one old event, parked another and not read two more: those two count as discarded, the parked one
+/// and what is young are delivered. A second time there is nothing to skip, and nothing comes back.
+pub async fn what_a_lane_is_moved_past_counts_as_discarded(bench: StoreBench) -> LawResult {
+    bench.publish(&["delivered", "parked"]).await?;
+    let main = lane("main");
+    let driver = bench.drive(&main).await?;
+    let claimed = driver.claim_all().await?;
+    driver.settle(vec![settled(&claimed[0], Outcome::Delivered), settled(&claimed[1], retry(HOUR))]).await?;
+    bench.publish(&["old-1", "old-2"]).await?;
+    bench.pass(HOUR * 2);
+    bench.publish(&["young"]).await?;
+    let skip = |dry_run| Command::Skip { age: HOUR, reason: "nobody came".to_owned(), dry_run };
+    let applied = bench.apply(&in_lane(&main.name), skip(true)).await?;
+    ensure_eq!((applied.matched, applied.changed), (2, 0), "what a dry skip counts");
+    let applied = bench.apply(&in_lane(&main.name), skip(false)).await?;
+    ensure_eq!((applied.matched, applied.changed), (2, 2), "what is skipped");
+    ensure_eq!(
+        driver.settle_then(Vec::new(), Then::Hold).await?,
+        Standing::Lost,
+        "the lease that was out when the lane was moved"
+    );
+    let stats = bench.stats(&main.name).await?;
+    ensure_eq!((stats.accepted, stats.discarded, stats.waiting), (4, 2, 1), "accepted, discarded, waiting");
+    ensure_eq!(stats.reason.as_deref(), Some("nobody came"), "the lane's reason");
+    bench.apply(&Filter::default(), prune(Some(HOUR), None)).await?;
+    ensure_eq!(all(&bench).await?, ["parked", "young"], "what retention leaves");
+    let driver = bench.drive(&main).await?;
+    let mut rest = driver.drain().await?;
+    driver.give_up().await?;
+    rest.sort();
+    ensure_eq!(rest, ["parked", "young"], "what is delivered");
+    let applied = bench.apply(&in_lane(&main.name), skip(false)).await?;
+    ensure_eq!(applied.matched, 0, "skipped a second time");
+    ensure_eq!(bench.drive(&main).await?.drain().await?, Vec::<String>::new(), "what comes after that");
     Ok(())
 }

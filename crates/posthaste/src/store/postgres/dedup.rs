@@ -31,7 +31,9 @@ impl PostgresStore {
             "begun" => Begun::New(token),
             PROCESSED => Begun::Before,
             // Also a failure that somebody took up while we asked.
-            _ => Begun::Busy(abandoned_after.saturating_sub(Duration::from_micros(since.max(0).unsigned_abs()))),
+            _ => Begun::Busy(
+                abandoned_after.saturating_sub(Duration::from_micros(since.max(0).unsigned_abs())),
+            ),
         })
     }
 
@@ -45,7 +47,10 @@ impl PostgresStore {
     async fn dedup_prune(&self, older_than: Duration, rows_max: u32) -> Result<u64> {
         let before = Stamp(self.now().await?.before(older_than));
         let client = self.client().await?;
-        client.execute_typed(&self.sql.dedup_prune, &args![before, i64::from(rows_max)]).await.map_err(explain)
+        client
+            .execute_typed(&self.sql.dedup_prune, &args![before, i64::from(rows_max)])
+            .await
+            .map_err(explain)
     }
 }
 

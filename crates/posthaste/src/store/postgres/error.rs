@@ -71,7 +71,9 @@ fn certificate(wrong: &CertificateError) -> &'static str {
             "the server's certificate is not valid yet; look at the clocks of both machines"
         }
         Wrong::Revoked => "the server's certificate was revoked; give the server a new one",
-        _ => "the server's certificate cannot be used; give the server one that its CA has signed for its host name",
+        _ => {
+            "the server's certificate cannot be used; give the server one that its CA has signed for its host name"
+        }
     }
 }
 
@@ -85,7 +87,10 @@ fn meaning(code: &str, said: &str) -> (ErrorKind, String) {
     match code {
         "42P01" | "42703" | "42883" | "3F000" => (
             ErrorKind::Config,
-            format!("the tables are missing or not as expected ({said}); run `posthaste migrate up`"),
+            format!(
+                "the tables are missing or not as expected ({said}); run `posthaste migrate up`, or look at store.prefix \
+                 and the database's name if they should be there"
+            ),
         ),
         "42501" => (
             ErrorKind::Config,
@@ -99,11 +104,16 @@ fn meaning(code: &str, said: &str) -> (ErrorKind, String) {
         ),
         "53300" => (
             ErrorKind::Unavailable,
-            format!("the server has no connection left ({said}); raise max_connections or use a pooler"),
+            format!(
+                "the server has no connection left ({said}); raise max_connections or this user's CONNECTION LIMIT, or \
+                 use a pooler"
+            ),
         ),
         "55P03" => (
             ErrorKind::Unavailable,
-            format!("somebody else holds a lock for longer than store.lock_timeout ({said}); look at pg_stat_activity"),
+            format!(
+                "somebody else holds a lock for longer than store.lock_timeout ({said}); look at pg_stat_activity"
+            ),
         ),
         "57014" => (
             ErrorKind::Unavailable,
@@ -118,7 +128,14 @@ fn meaning(code: &str, said: &str) -> (ErrorKind, String) {
                 ErrorKind::Config,
                 format!("the server refuses the login in plain text ({said}); write sslmode=require"),
             ),
-            "28" | "3D" => (ErrorKind::Config, format!("the server refuses the login: {said}")),
+            "28" => (
+                ErrorKind::Config,
+                format!("the server refuses the login ({said}); look at user and password of the store URL"),
+            ),
+            "3D" => (
+                ErrorKind::Config,
+                format!("{said}; make it with CREATE DATABASE, or name another one in the store URL"),
+            ),
             "22" | "23" => (ErrorKind::Rejected, format!("the database refuses a value: {said}")),
             "XX" => (ErrorKind::Corrupt, format!("the server found something broken: {said}")),
             "42" | "0A" => (ErrorKind::Config, format!("the server does not understand us: {said}")),

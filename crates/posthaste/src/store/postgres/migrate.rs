@@ -20,6 +20,18 @@ pub(super) async fn status(client: &Client, sql: &PostgresSql) -> Db<SchemaStatu
     Ok(SchemaStatus::new(Some(version(0)?), version(1)?, POSTGRES_SCHEMA))
 }
 
+/// Refuses tables that are missing, or that this binary does not understand.
+pub(super) async fn understand(client: &Client, sql: &PostgresSql) -> Result<()> {
+    let status = status(client, sql).await.map_err(explain)?;
+    if status.present.is_none() {
+        return Err(Error::config(
+            "the tables are missing; run `posthaste migrate up`, or look at store.prefix and the database's name if they \
+             should be there",
+        ));
+    }
+    check(status)
+}
+
 /// Refuses tables that a newer release has changed beyond what this binary understands.
 fn check(status: SchemaStatus) -> Result<()> {
     if POSTGRES_SCHEMA >= status.compatible_from {

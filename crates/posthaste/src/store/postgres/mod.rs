@@ -39,6 +39,7 @@ mod waiting;
 mod watch;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::Object;
@@ -71,6 +72,8 @@ pub struct PostgresStore {
     signal: Signal,
     payload_bytes_max: usize,
     waiting: Waiting,
+    /// The tables were seen to be of a version that this binary understands.
+    is_understood: AtomicBool,
 }
 
 impl PostgresStore {
@@ -92,15 +95,23 @@ impl PostgresStore {
             signal: options.signal,
             payload_bytes_max: options.payload_bytes_max,
             waiting: Waiting::default(),
+            is_understood: AtomicBool::new(false),
         })
     }
 
+    /// A connection to tables that this binary understands, which is asked once and at each acquisition.
     async fn client(&self) -> Result<Connection> {
-        self.connections.get().await
+        let client = self.connections.get().await?;
+        if !self.is_understood.load(Ordering::Relaxed) {
+            migrate::understand(&client, &self.sql).await?;
+            self.is_understood.store(true, Ordering::Relaxed);
+        }
+        Ok(client)
     }
 
     async fn take(&self, lane: &LaneSpec, owner: &Owner) -> Result<Option<Lease>> {
-        let mut client = self.client().await?;
+        let mut client = self.connections.get().await?;
+        migrate::understand(&client, &self.sql).await?;
         check::check(&client, &self.sql, self.prefix.as_str()).await?;
         let known = acquire::look(&client, &self.sql, lane).await?;
         let tx = begin_on_lane(&mut client, lane.lease).await?;
@@ -258,7 +269,7 @@ impl Schema for PostgresStore {
     fn status(&self) -> BoxFuture<'_, Result<SchemaStatus>> {
         Box::pin(async move {
             let status = async {
-                let client = self.client().await?;
+                let client = self.connections.get().await?;
                 migrate::status(&client, &self.sql).await.map_err(explain)
             };
             self.connections.watched(status).await
@@ -267,7 +278,7 @@ impl Schema for PostgresStore {
 
     fn migrate(&self) -> BoxFuture<'_, Result<Vec<u32>>> {
         Box::pin(async move {
-            let mut client = self.client().await?;
+            let mut client = self.connections.get().await?;
             let tx = begin_migrating(&mut client).await?;
             let applied = migrate::apply_missing(&tx, &self.prefix, &self.sql).await?;
             commit(tx).await?;

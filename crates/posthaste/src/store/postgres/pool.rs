@@ -72,13 +72,18 @@ impl Manners {
 
     fn new(options: &StoreOptions, encryption: Option<MakeRustlsConnect>) -> Self {
         let (statement, lock) = (millis(options.statement_timeout), millis(options.lock_timeout));
-        let idle = format!("SET LOCAL idle_in_transaction_session_timeout = {}", millis(options.idle_timeout));
+        let idle =
+            format!("SET LOCAL idle_in_transaction_session_timeout = {}", millis(options.idle_timeout));
         Self {
             encryption,
-            limits: format!("SET LOCAL statement_timeout = {statement}; SET LOCAL lock_timeout = {lock}; {idle}"),
+            limits: format!(
+                "SET LOCAL statement_timeout = {statement}; SET LOCAL lock_timeout = {lock}; {idle}"
+            ),
             limits_looking: format!("SET LOCAL statement_timeout = {statement}; {idle}"),
             // To make an index may take hours; to wait for a lock holds up every producer that comes later.
-            limits_migrating: format!("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = {lock}; {idle}"),
+            limits_migrating: format!(
+                "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = {lock}; {idle}"
+            ),
             idle_timeout: options.idle_timeout,
             answer_within: options.statement_timeout + SERVER_FIRST,
             is_dropping_stuck: AtomicBool::new(false),
@@ -93,7 +98,9 @@ impl Connections {
         let (url, wishes) = tls::split(url);
         let mut config: Config = url.parse().map_err(|_| {
             // What is wrong with it may be the password, so the text is not shown.
-            Error::config("the store URL is not understood; write postgres://USER:PASSWORD@HOST:PORT/DATABASE")
+            Error::config(
+                "the store URL is not understood; write postgres://USER:PASSWORD@HOST:PORT/DATABASE",
+            )
         })?;
         let encryption = tls::connector(wishes, options.tls_ca.as_deref(), &config)?;
         config.connect_timeout(CONNECT_WITHIN).tcp_user_timeout(SILENCE_MAX);
@@ -256,7 +263,11 @@ async fn start<'a>(
     read_only: bool,
     limits: &str,
 ) -> Result<Transaction<'a>> {
-    let builder = client.build_transaction().isolation_level(level).read_only(read_only);
+    let mut builder = client.build_transaction().isolation_level(level);
+    if read_only {
+        // The other way round nothing is said: whoever made the database read-only meant it.
+        builder = builder.read_only(true);
+    }
     let tx = builder.start().await.map_err(explain)?;
     // Sent by the first poll and not waited for: it costs no round trip, and comes before whatever is sent next. Should the
     // server refuse it, that next statement fails.

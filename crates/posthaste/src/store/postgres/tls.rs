@@ -100,7 +100,9 @@ pub(super) fn connector(
         return Ok(None);
     }
     if config.get_hosts().iter().any(|host| !matches!(host, Host::Tcp(_))) {
-        return Err(Error::config("TLS over a socket of this machine is not possible; write sslmode=disable"));
+        return Err(Error::config(
+            "TLS over a socket of this machine is not possible; write sslmode=disable",
+        ));
     }
     settings(&wishes).map(|settings| Some(MakeRustlsConnect::new(settings)))
 }
@@ -165,8 +167,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
 }
 
 fn read(file: &Path) -> Result<Vec<u8>> {
-    fs::read(file)
-        .map_err(|error| Error::config(format!("{} cannot be read", file.display())).because(error))
+    fs::read(file).map_err(|error| Error::config(format!("{} cannot be read", file.display())).because(error))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use posthaste_core::lane::LaneName;
 use posthaste_core::signal::{Listener, Signal};
 
 /// The first pause after a claim that brought something; each empty claim doubles it.
-const PAUSE_MIN: Duration = Duration::from_millis(5);
+const PAUSE_MIN: Duration = Duration::from_millis(1);
 /// The longest pause: what other processes publish is heard of by looking.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 

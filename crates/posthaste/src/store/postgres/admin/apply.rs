@@ -37,6 +37,10 @@ impl PostgresStore {
             Command::Pause => self.set_state(filter, LaneState::Paused, note).await,
             Command::Resume => self.set_state(filter, LaneState::Active, note).await,
             Command::Seek { to, dry_run } => self.seek(filter, to, dry_run, note).await,
+            Command::Skip { age, reason, dry_run } => {
+                let before = self.now().await?.before(age);
+                self.skip(filter, before, &reason, dry_run, note).await
+            }
             Command::Remove { dry_run } => self.remove(filter, dry_run, note).await,
             Command::Prune { delivered_age, dead_age, dry_run } => {
                 check_prune(filter)?;
@@ -63,7 +67,7 @@ impl PostgresStore {
     }
 
     /// The filter's lane, which must be named and exist.
-    async fn lane_of(&self, filter: &Filter) -> Result<KnownLane> {
+    pub(super) async fn lane_of(&self, filter: &Filter) -> Result<KnownLane> {
         let name = filter
             .lane
             .clone()

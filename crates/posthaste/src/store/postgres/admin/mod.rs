@@ -9,6 +9,7 @@ mod prune;
 mod question;
 mod rebase;
 mod scan;
+mod skip;
 
 use posthaste_core::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Page};
 use posthaste_core::{BoxFuture, Result};
@@ -46,7 +47,11 @@ impl Admin for PostgresStore {
         by: &'a Actor,
     ) -> BoxFuture<'a, Result<Applied>> {
         Box::pin(async move {
-            let applied = self.connections.watched(self.command(filter, command, by)).await?;
+            // A rebase rewrites the whole log in one statement, which gives no sign of life before it ends.
+            let applied = match command {
+                Command::Rebase { .. } => self.command(filter, command, by).await?,
+                command => self.connections.watched(self.command(filter, command, by)).await?,
+            };
             // What was redriven, replayed or resumed is work.
             self.signal.ring();
             Ok(applied)

@@ -28,9 +28,7 @@ impl Claim<'_> {
         }
         let out: Vec<i64> = self.out.iter().copied().collect();
         let (lane, limit) = (self.cursor.lane(), i64::from(self.limit.events.min(ROWS_MAX)));
-        let due = tx
-            .query_typed(&self.sql.due, &args![lane, SHARD, Stamp(self.now), out, limit])
-            .await?;
+        let due = tx.query_typed(&self.sql.due, &args![lane, SHARD, Stamp(self.now), out, limit]).await?;
         self.look_up_keys(tx, &due).await?;
         for row in &due {
             let seq: i64 = row.try_get(0)?;

@@ -3,8 +3,11 @@
 //! Where nothing is parked a claim is one statement, which has one snapshot by itself. Otherwise it is a transaction with
 //! one snapshot, because what is parked decides about what is read (`due.rs`, `window.rs`).
 
+mod ahead;
 mod due;
 mod window;
+
+pub(super) use ahead::Ahead;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -43,6 +46,11 @@ pub(super) struct Claim<'a> {
     dead: bool,
     out: Arc<HashSet<i64>>,
     keys_behind: Arc<HashMap<String, usize>>,
+    /// How often this lease had parked something, and the page that was asked for ahead.
+    parkings: u64,
+    ahead: Option<Ahead>,
+    /// The window has events whose numbers are low although none should.
+    has_stragglers: bool,
     /// Which keys were looked up, and the number beyond which their events wait.
     keys_held: HashMap<String, i64>,
     answer: Vec<Claimed>,
@@ -75,7 +83,7 @@ impl<'a> Claim<'a> {
         room: Room,
         next: Option<Arc<Window>>,
     ) -> Self {
-        let reading = cursor.lock();
+        let mut reading = cursor.lock();
         let parked_share = match room.events {
             1 => u32::from(!reading.parked_had_it),
             events => events / 2,
@@ -96,6 +104,9 @@ impl<'a> Claim<'a> {
             dead: false,
             out: Arc::clone(&reading.out),
             keys_behind: Arc::clone(&reading.keys_behind),
+            parkings: reading.parkings,
+            ahead: reading.ahead.take(),
+            has_stragglers: false,
             keys_held: HashMap::new(),
             answer: Vec::new(),
             bytes: 0,
@@ -132,6 +143,7 @@ impl<'a> Claim<'a> {
 
     /// Reads on where the lease's last claim ended, in a transaction that has one snapshot.
     pub(super) async fn read(&mut self, tx: &Transaction<'_>) -> Result<()> {
+        self.ahead = None;
         if !self.lane_is_held(tx).await.map_err(explain)? {
             return Ok(());
         }
@@ -146,9 +158,8 @@ impl<'a> Claim<'a> {
     /// Whether this lease still has the lane.
     async fn lane_is_held(&mut self, client: &(impl GenericClient + Sync)) -> Db<bool> {
         let (lane, run) = (self.cursor.lane(), self.cursor.run.as_str());
-        let row = client
-            .query_typed_opt(&self.sql.lane_claim, &args![lane, SHARD, self.cursor.epoch, run])
-            .await?;
+        let row =
+            client.query_typed_opt(&self.sql.lane_claim, &args![lane, SHARD, self.cursor.epoch, run]).await?;
         let Some(row) = row else { return Ok(false) };
         (self.waiting, self.dead, self.now) = (row.try_get(0)?, row.try_get(1)?, rows::time(&row, 2)?);
         Ok(!self.cursor.lock().is_broken)
@@ -196,6 +207,7 @@ impl<'a> Claim<'a> {
         }
         reading.parked_had_it = found.parked_had_it;
         reading.has_parked = found.has_parked;
+        reading.ahead = self.ahead;
         if !found.parked.is_empty() {
             Arc::make_mut(&mut reading.out).extend(found.parked);
         }

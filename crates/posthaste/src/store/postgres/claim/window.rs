@@ -1,17 +1,18 @@
 //! The log between two ticks, a page at a time: first what committed late, then what is new.
 
 use std::collections::HashSet;
-use std::pin::pin;
+use std::sync::Arc;
 
 use futures_util::TryStreamExt;
 use posthaste_core::{Error, Result};
+use tokio::time::Instant;
 use tokio_postgres::{GenericClient, Row, RowStream, Transaction};
 
 use super::super::cursor::{SHARD, ToPark, Why, Window};
 use super::super::error::{Db, explain};
 use super::super::rows;
 use super::super::value::args;
-use super::Claim;
+use super::{Ahead, Claim};
 
 /// How many rows of the log one claim looks at, so that a lane that wants little does not hold up the others.
 const SCAN_ROWS_MAX: usize = 20_000;
@@ -26,17 +27,20 @@ struct About {
     /// Something is parked beyond the number to go on after.
     is_parked_beyond: bool,
     has_both_ticks: bool,
+    /// Something of the window has a low number although nothing of it should.
+    has_stragglers: bool,
 }
 
 impl About {
     fn read(row: &Row) -> Db<Option<Self>> {
-        let Some(about) = row.try_get::<_, Option<Vec<i64>>>(rows::MORE)? else { return Ok(None) };
-        let number = |index: usize| about.get(index).copied().unwrap_or_default();
+        let Some(about) = row.try_get::<_, Option<Vec<Option<i64>>>>(rows::MORE)? else { return Ok(None) };
+        let number = |index: usize| about.get(index).copied().flatten().unwrap_or_default();
         Ok(Some(Self {
             waiting: number(0) > 0,
             dead: number(1) > 0,
             has_both_ticks: number(2) == 2,
             is_parked_beyond: number(3) > 0,
+            has_stragglers: number(4) > 0,
         }))
     }
 
@@ -51,8 +55,9 @@ impl About {
 }
 
 /// How far a page was taken.
-#[derive(Default)]
 struct Taken {
+    /// How many rows it has at most, of what is late and of what is new.
+    rows_max: i64,
     late: i64,
     new: i64,
     has_no_room: bool,
@@ -64,8 +69,12 @@ impl Claim<'_> {
         let Some(window) = self.found.window.clone() else { return Ok(true) };
         let mut scanned = 0;
         while !self.is_full() {
-            let rows = self.page(client, &window).await.map_err(explain)?;
-            let mut rows = pin!(rows);
+            let ahead = self.ahead.take();
+            let ahead = ahead.and_then(|ahead| ahead.page(&window, self.found.read, self.parkings));
+            let (mut rows, rows_max) = match ahead {
+                Some(page) => page,
+                None => (Box::pin(self.page(client, &window).await.map_err(explain)?), self.page_rows()),
+            };
             let Some(first) = rows.try_next().await.map_err(explain)? else { return Ok(true) };
             let Some(about) = About::read(&first).map_err(explain)? else { return Err(disorder()) };
             about.check()?;
@@ -78,9 +87,13 @@ impl Claim<'_> {
                 self.found.has_parked = true;
                 return Ok(scanned > 0);
             }
+            if about.has_stragglers {
+                self.has_stragglers = true;
+                continue;
+            }
             self.now = rows::time(&first, rows::CREATED_AT).map_err(explain)?;
             let low = window.a.low;
-            let mut taken = Taken::default();
+            let mut taken = Taken::of(rows_max);
             while let Some(row) = rows.try_next().await.map_err(explain)? {
                 if !self.take(client, &row, low, &mut taken).await? {
                     break;
@@ -91,7 +104,16 @@ impl Claim<'_> {
                 return Ok(true);
             }
         }
+        self.ask_ahead(client, window).await.map_err(explain)?;
         Ok(true)
+    }
+
+    /// There was a whole page and all of it was handed out, so there will be another claim.
+    async fn ask_ahead(&mut self, client: &(impl GenericClient + Sync), window: Arc<Window>) -> Db<()> {
+        let (asked, rows) = (Instant::now(), Box::pin(self.page(client, &window).await?));
+        let (read, rows_max, parkings) = (self.found.read, self.page_rows(), self.parkings);
+        self.ahead = Some(Ahead { window, read, rows_max, parkings, asked, rows });
+        Ok(())
     }
 
     /// Reads the window on in a transaction that has one snapshot, and looks for each page what is parked.
@@ -106,6 +128,10 @@ impl Claim<'_> {
             }
             let Some(about) = About::read(&rows.remove(0)).map_err(explain)? else { return Err(disorder()) };
             about.check()?;
+            if about.has_stragglers {
+                self.has_stragglers = true;
+                continue;
+            }
             self.found.has_parked =
                 about.waiting || about.is_parked_beyond || (about.dead && self.cursor.blocks_on_dead());
             let parked = if about.is_parked_beyond {
@@ -115,7 +141,7 @@ impl Claim<'_> {
             };
             self.look_up_keys(tx, &rows).await.map_err(explain)?;
             let low = window.a.low;
-            let mut taken = Taken::default();
+            let mut taken = Taken::of(self.page_rows());
             for row in &rows {
                 let seq = row.try_get(0).map_err(explain)?;
                 if parked.contains(&seq) {
@@ -139,11 +165,11 @@ impl Claim<'_> {
         if taken.has_no_room {
             return true;
         }
-        if taken.late >= self.page_rows() && self.found.read <= low {
+        if taken.late >= taken.rows_max && self.found.read <= low {
             // There may be more that is late; the new part of this page was not used.
             return false;
         }
-        if taken.new < self.page_rows() {
+        if taken.new < taken.rows_max {
             self.found.is_end = true;
             return true;
         }
@@ -159,19 +185,31 @@ impl Claim<'_> {
     async fn page(&self, client: &(impl GenericClient + Sync), window: &Window) -> Db<RowStream> {
         let (a, b, read, cursor) = (&window.a, &window.b, self.found.read, self.cursor);
         let (lane, run, rows) = (cursor.lane(), cursor.run.as_str(), self.page_rows());
-        if read >= a.low {
-            let values = args![
-                lane, SHARD, cursor.epoch, run, a.id, a.token, b.id, b.token, a.text, b.text, read, rows
-            ];
-            return client.query_typed_raw(&self.sql.window_page, values).await;
-        }
-        let left = a.snapshot.ended_by(&b.snapshot);
+        let left = if read < a.low { a.snapshot.ended_by(&b.snapshot) } else { Vec::new() };
         let (from, to) = (a.snapshot.xmax.to_string(), b.snapshot.xmax.to_string());
         let values = args![
-            lane, SHARD, cursor.epoch, run, a.id, a.token, b.id, b.token, a.text, b.text, read, rows, a.low, left,
-            from, to
+            lane,
+            SHARD,
+            cursor.epoch,
+            run,
+            a.id,
+            a.token,
+            b.id,
+            b.token,
+            a.text,
+            b.text,
+            read,
+            rows,
+            a.low,
+            from,
+            to,
+            left,
         ];
-        client.query_typed_raw(&self.sql.window_begin, values).await
+        if read < a.low && (self.has_stragglers || !left.is_empty()) {
+            return client.query_typed_raw(&self.sql.window_begin, values.iter().cloned()).await;
+        }
+        let values = values.iter().take(values.len() - 1).cloned();
+        client.query_typed_raw(&self.sql.window_page, values).await
     }
 
     /// Hands out a row or sets it aside; `false`: the rest of the page is not for now.
@@ -186,7 +224,7 @@ impl Claim<'_> {
         if seq <= self.found.read {
             return Err(disorder());
         }
-        if seq > low && taken.late >= self.page_rows() {
+        if seq > low && taken.late >= taken.rows_max {
             return Ok(false);
         }
         if self.wants(row).map_err(explain)? && !self.decide(client, row, seq).await.map_err(explain)? {
@@ -247,6 +285,10 @@ impl Claim<'_> {
 }
 
 impl Taken {
+    fn of(rows_max: i64) -> Self {
+        Self { rows_max, late: 0, new: 0, has_no_room: false }
+    }
+
     fn count(&mut self, seq: i64, low: i64) {
         if seq <= low {
             self.late += 1;

@@ -31,6 +31,10 @@ impl SqliteStore {
             Command::Pause => self.set_state(filter, LaneState::Paused, note).await,
             Command::Resume => self.set_state(filter, LaneState::Active, note).await,
             Command::Seek { to, dry_run } => self.seek(filter, to, dry_run, note).await,
+            Command::Skip { age, reason, dry_run } => {
+                let before = self.clock.now().before(age);
+                self.skip(filter, before, reason, dry_run, note).await
+            }
             Command::Remove { dry_run } => self.remove(filter, dry_run, note).await,
             Command::Prune { delivered_age, dead_age, dry_run } => {
                 check_prune(filter)?;
@@ -54,7 +58,7 @@ impl SqliteStore {
     }
 
     /// The filter's lane, which must be named and exist.
-    async fn lane_of(&self, filter: &Filter) -> Result<KnownLane> {
+    pub(super) async fn lane_of(&self, filter: &Filter) -> Result<KnownLane> {
         let name = filter
             .lane
             .clone()
@@ -231,7 +235,7 @@ fn remove_step(connection: &Connection, sql: &SqliteSql, lane: &LaneName) -> rus
 }
 
 /// Writes the record, in the transaction of the last change.
-fn write_note(
+pub(super) fn write_note(
     note: &Note,
     connection: &Connection,
     sql: &SqliteSql,

@@ -29,7 +29,8 @@ pub(super) fn prune_step(
 pub(super) fn count(connection: &Connection, sql: &SqliteSql, before: Timestamp) -> rusqlite::Result<Step> {
     let mut matched = 0;
     for text in [&sql.inbox_count, &sql.dedup_count] {
-        let count: i64 = connection.prepare_cached(text)?.query_row([before.as_micros()], |row| row.get(0))?;
+        let count: i64 =
+            connection.prepare_cached(text)?.query_row([before.as_micros()], |row| row.get(0))?;
         matched += count.unsigned_abs();
     }
     Ok(Step { matched, changed: 0, next: None })

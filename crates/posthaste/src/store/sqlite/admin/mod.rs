@@ -8,6 +8,7 @@ mod lanes;
 mod prune;
 mod question;
 mod scan;
+mod skip;
 
 use posthaste_core::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Page};
 use posthaste_core::{BoxFuture, Result};
