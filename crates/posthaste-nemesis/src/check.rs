@@ -81,7 +81,8 @@ impl Evidence<'_> {
             meant += 1;
             refused.extend(Some(truth.id.clone()).filter(|_| which.refuses(&truth.event_type)));
         }
-        if lane.accepted != meant {
+        // An event that was parked beyond the place, delivered, and read again after a crash counts again.
+        if lane.accepted < meant {
             wrong.push(format!("lane {name}: {} accepted, {meant} committed: {lane:?}", lane.accepted));
         }
         refused.sort();
