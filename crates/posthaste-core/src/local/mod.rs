@@ -56,7 +56,7 @@ pub enum Unrouted {
     Drop,
 }
 
-/// Something that the application should hear of; for [`LocalBroker::on_error`].
+/// Something that the application should hear of; for [`LocalBrokerBuilder::on_error`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Trouble {

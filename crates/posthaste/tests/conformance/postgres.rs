@@ -38,7 +38,7 @@ pub(crate) struct PostgresRigs {
 
 impl PostgresRigs {
     #[expect(clippy::disallowed_methods, reason = "a test program has no configuration but its environment")]
-    fn server(&self) -> Option<String> {
+    pub(crate) fn server(&self) -> Option<String> {
         std::env::var(self.variable).ok().filter(|url| !url.is_empty())
     }
 }

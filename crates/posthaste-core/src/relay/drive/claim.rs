@@ -9,7 +9,12 @@ use crate::{Error, crash};
 
 impl Drive<'_> {
     pub(super) fn start_claim(&mut self) {
-        if self.claim.is_some() || self.wait.is_some() || self.dry || self.leaving.is_some() {
+        if self.claim.is_some()
+            || self.wait.is_some()
+            || self.dry
+            || self.leaving.is_some()
+            || self.handing_over
+        {
             return;
         }
         let room = self.room();

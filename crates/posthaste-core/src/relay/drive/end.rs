@@ -28,6 +28,10 @@ impl Drive<'_> {
         let quiet = self.window.in_flight() == 0 && self.settle.is_none();
         match &self.leaving {
             Some(_) => quiet || self.stop_by.is_some_and(|by| Instant::now() >= by),
+            None if self.handing_over => {
+                let nothing_left = self.window.held() == 0 && self.claim.is_none();
+                quiet && (nothing_left || self.down_until.is_some())
+            }
             None if self.until == Until::Idle => {
                 let stuck = self.down_until.is_some();
                 let nothing_left = self.dry && self.window.held() == 0 && self.claim.is_none();
@@ -58,6 +62,7 @@ impl Drive<'_> {
         let (then, end) = match self.leaving.take() {
             Some(Leaving::Retired(reason)) => (Then::Retire(crate::redact::clean(&reason)), End::SetAside),
             Some(Leaving::Paused) => (Then::GiveUp, End::SetAside),
+            None if self.handing_over => (Then::GiveUp, End::SetAside),
             Some(Leaving::Stop) | None => (Then::GiveUp, End::GivenUp),
         };
         self.done.lanes_unavailable = u64::from(self.down_until.is_some());

@@ -114,6 +114,8 @@ pub(super) struct Drive<'a> {
     report_next: Option<Option<String>>,
     next_slow_check: Instant,
     leaving: Option<Leaving>,
+    /// Another relay should have the lane: nothing more is claimed, and the lane is free once all that was is answered.
+    handing_over: bool,
     /// The relay stops, and what is in flight has time until then.
     stop_by: Option<Instant>,
     done: Report,
@@ -154,6 +156,7 @@ impl<'a> Drive<'a> {
             report_next: None,
             next_slow_check: since,
             leaving: None,
+            handing_over: false,
             stop_by: None,
             done: Report::default(),
         }

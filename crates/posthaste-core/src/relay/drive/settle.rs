@@ -70,9 +70,11 @@ impl Drive<'_> {
             info!("paused by an operator");
             self.leave(Leaving::Paused);
         }
-        if standing == Standing::Wanted && self.leaving.is_none() && self.until == Until::Stopped {
+        if standing == Standing::Wanted && !self.handing_over && self.until == Until::Stopped {
             info!("handing the lane over to a relay that should have it");
-            self.leave(Leaving::Paused);
+            // What was claimed is delivered first: what is given back unsent would come again with all that follows it.
+            self.handing_over = true;
+            self.wait = None;
         }
         Ok(None)
     }

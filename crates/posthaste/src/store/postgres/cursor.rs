@@ -12,7 +12,6 @@ use posthaste_core::settled::SettledPrefix;
 use posthaste_core::store::{Lease, Ticket};
 use posthaste_core::{Error, Result};
 
-use super::claim::Ahead;
 use super::probe::Probe;
 use super::tick::Tick;
 
@@ -127,9 +126,6 @@ pub(super) struct Reading {
     pub(super) parked_had_it: bool,
     /// Whether the last claim found something parked. Only a hint: it spares a claim that would have to be made again.
     pub(super) has_parked: bool,
-    /// How often a settle that parks began or ended, and the page that was asked for ahead.
-    pub(super) parkings: u64,
-    pub(super) ahead: Option<Ahead>,
     /// A settle failed or was dropped: what is here may not be what is stored.
     pub(super) is_broken: bool,
 }
@@ -158,8 +154,6 @@ impl Reading {
             keys_behind: Arc::default(),
             parked_had_it: false,
             has_parked: false,
-            parkings: 0,
-            ahead: None,
             is_broken: false,
         }
     }

@@ -105,9 +105,7 @@ impl<'a> Settle<'a> {
         };
         settle.take_what_was_read();
         outcomes.into_iter().for_each(|settled| settle.take(settled));
-        let parks = !settle.is_one_statement();
         let mut reading = cursor.lock();
-        reading.parkings += u64::from(parks);
         settle.passed = reading.advance();
         settle.reached = reading.reached;
         (settle.tick_ids, settle.tick_tokens) = reading.ticks();
@@ -288,9 +286,7 @@ impl<'a> Settle<'a> {
         unsure.0 = None;
         let mut reading = self.cursor.lock();
         reading.is_stored(self.reached);
-        let parks = !self.is_one_statement();
-        reading.has_parked |= parks;
-        reading.parkings += u64::from(parks);
+        reading.has_parked |= !self.is_one_statement();
         if !self.done.is_empty() {
             Arc::make_mut(&mut reading.out).retain(|seq| !self.done.contains(seq));
         }

@@ -3,11 +3,8 @@
 //! Where nothing is parked a claim is one statement, which has one snapshot by itself. Otherwise it is a transaction with
 //! one snapshot, because what is parked decides about what is read (`due.rs`, `window.rs`).
 
-mod ahead;
 mod due;
 mod window;
-
-pub(super) use ahead::Ahead;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -46,9 +43,6 @@ pub(super) struct Claim<'a> {
     dead: bool,
     out: Arc<HashSet<i64>>,
     keys_behind: Arc<HashMap<String, usize>>,
-    /// How often this lease had parked something, and the page that was asked for ahead.
-    parkings: u64,
-    ahead: Option<Ahead>,
     /// The window has events whose numbers are low although none should.
     has_stragglers: bool,
     /// Which keys were looked up, and the number beyond which their events wait.
@@ -83,7 +77,7 @@ impl<'a> Claim<'a> {
         room: Room,
         next: Option<Arc<Window>>,
     ) -> Self {
-        let mut reading = cursor.lock();
+        let reading = cursor.lock();
         let parked_share = match room.events {
             1 => u32::from(!reading.parked_had_it),
             events => events / 2,
@@ -104,8 +98,6 @@ impl<'a> Claim<'a> {
             dead: false,
             out: Arc::clone(&reading.out),
             keys_behind: Arc::clone(&reading.keys_behind),
-            parkings: reading.parkings,
-            ahead: reading.ahead.take(),
             has_stragglers: false,
             keys_held: HashMap::new(),
             answer: Vec::new(),
@@ -143,7 +135,6 @@ impl<'a> Claim<'a> {
 
     /// Reads on where the lease's last claim ended, in a transaction that has one snapshot.
     pub(super) async fn read(&mut self, tx: &Transaction<'_>) -> Result<()> {
-        self.ahead = None;
         if !self.lane_is_held(tx).await.map_err(explain)? {
             return Ok(());
         }
@@ -207,7 +198,6 @@ impl<'a> Claim<'a> {
         }
         reading.parked_had_it = found.parked_had_it;
         reading.has_parked = found.has_parked;
-        reading.ahead = self.ahead;
         if !found.parked.is_empty() {
             Arc::make_mut(&mut reading.out).extend(found.parked);
         }

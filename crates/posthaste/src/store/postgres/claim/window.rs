@@ -1,18 +1,16 @@
 //! The log between two ticks, a page at a time: first what committed late, then what is new.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use futures_util::TryStreamExt;
 use posthaste_core::{Error, Result};
-use tokio::time::Instant;
 use tokio_postgres::{GenericClient, Row, RowStream, Transaction};
 
 use super::super::cursor::{SHARD, ToPark, Why, Window};
 use super::super::error::{Db, explain};
 use super::super::rows;
 use super::super::value::args;
-use super::{Ahead, Claim};
+use super::Claim;
 
 /// How many rows of the log one claim looks at, so that a lane that wants little does not hold up the others.
 const SCAN_ROWS_MAX: usize = 20_000;
@@ -69,13 +67,11 @@ impl Claim<'_> {
         let Some(window) = self.found.window.clone() else { return Ok(true) };
         let mut scanned = 0;
         while !self.is_full() {
-            let ahead = self.ahead.take();
-            let ahead = ahead.and_then(|ahead| ahead.page(&window, self.found.read, self.parkings));
-            let (mut rows, rows_max) = match ahead {
-                Some(page) => page,
-                None => (Box::pin(self.page(client, &window).await.map_err(explain)?), self.page_rows()),
-            };
-            let Some(first) = rows.try_next().await.map_err(explain)? else { return Ok(true) };
+            let rows = self.page(client, &window).await.map_err(explain)?;
+            // The whole page before anything else is asked: an answer waits on its connection for what was asked before it.
+            let rows: Vec<Row> = rows.try_collect().await.map_err(explain)?;
+            let mut rows = rows.into_iter();
+            let Some(first) = rows.next() else { return Ok(true) };
             let Some(about) = About::read(&first).map_err(explain)? else { return Err(disorder()) };
             about.check()?;
             if self.cursor.lock().is_broken {
@@ -93,8 +89,8 @@ impl Claim<'_> {
             }
             self.now = rows::time(&first, rows::CREATED_AT).map_err(explain)?;
             let low = window.a.low;
-            let mut taken = Taken::of(rows_max);
-            while let Some(row) = rows.try_next().await.map_err(explain)? {
+            let mut taken = Taken::of(self.page_rows());
+            for row in rows {
                 if !self.take(client, &row, low, &mut taken).await? {
                     break;
                 }
@@ -104,16 +100,7 @@ impl Claim<'_> {
                 return Ok(true);
             }
         }
-        self.ask_ahead(client, window).await.map_err(explain)?;
         Ok(true)
-    }
-
-    /// There was a whole page and all of it was handed out, so there will be another claim.
-    async fn ask_ahead(&mut self, client: &(impl GenericClient + Sync), window: Arc<Window>) -> Db<()> {
-        let (asked, rows) = (Instant::now(), Box::pin(self.page(client, &window).await?));
-        let (read, rows_max, parkings) = (self.found.read, self.page_rows(), self.parkings);
-        self.ahead = Some(Ahead { window, read, rows_max, parkings, asked, rows });
-        Ok(())
     }
 
     /// Reads the window on in a transaction that has one snapshot, and looks for each page what is parked.
