@@ -15,6 +15,9 @@ use super::Config;
 use super::lane::LaneConfig;
 use super::section::Section;
 
+/// The lease of a row of a foreign table, unless configured: it is renewed in the table itself, so not often.
+const TABLE_LEASE: Duration = Duration::from_secs(60);
+
 /// How lanes are driven.
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
@@ -29,13 +32,16 @@ pub struct RelayConfig {
 }
 
 impl RelayConfig {
-    pub(super) fn read(section: &Section<'_>) -> Self {
-        let config = Self {
+    pub(super) fn read(section: &Section<'_>, is_table: bool) -> Self {
+        let mut config = Self {
             id: section.text("id"),
             lease: section.duration("lease"),
             poll_max: section.duration("poll_max"),
             grace: section.duration("grace"),
         };
+        if is_table && section.is_default("lease") {
+            config.lease = TABLE_LEASE;
+        }
         section.within("lease", config.lease, Duration::from_secs(1)..=Duration::from_secs(3600));
         section.within("poll_max", config.poll_max, Duration::from_millis(1)..=Duration::from_secs(60));
         section.within("grace", config.grace, Duration::ZERO..=Duration::from_secs(3600));

@@ -27,10 +27,8 @@ use posthaste_core::schema::Backend;
 use posthaste_core::{Error, Result};
 
 pub use dedup::open_dedup;
-pub use options::{StoreOptions, Synchronous};
+pub use options::{StoreOptions, Synchronous, TableOptions};
 pub use posthaste_core::store::*;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub use table::TableOptions;
 
 /// Opens the store at this URL with the default options: `sqlite://posthaste.db`, `sqlite:///abs/path.db`,
 /// `sqlite:posthaste.db?mode=ro`, `postgres://user@host/database`.
@@ -69,7 +67,6 @@ pub async fn open_with(url: &str, options: StoreOptions) -> Result<Arc<dyn Backe
 ///
 /// # Errors
 /// `Config` for a URL that no store of this build understands, and for a profile that makes no sense.
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub async fn open_table(url: &str, table: TableOptions, options: StoreOptions) -> Result<Arc<dyn Backend>> {
     let (scheme, _) = url.split_once(':').ok_or_else(|| not_a_store(url))?;
     // Not every build has a store that needs them.

@@ -14,27 +14,7 @@ use std::time::Duration;
 
 use posthaste_core::admin::Command;
 use posthaste_core::lane::{LaneName, LaneSpec};
-use posthaste_core::table::Profile;
 use posthaste_core::{Error, Result};
-
-/// How a table is relayed.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct TableOptions {
-    /// Which table, and which of its columns is what.
-    pub profile: Profile,
-    /// After so many attempts a row whose lease ended without an answer is dead. Failures are counted by the lane's policy.
-    pub attempts_max: u32,
-    /// How many leases that have ended are taken back by one statement.
-    pub sweep_rows: u32,
-}
-
-impl TableOptions {
-    /// This table, with 25 attempts.
-    pub fn new(profile: Profile) -> Self {
-        Self { profile, attempts_max: 25, sweep_rows: 1_000 }
-    }
-}
 
 /// How much later a row's lease ends than its relay believes: the relay renews by settling, and a settle renews only claims
 /// that are older than this share of the lease.

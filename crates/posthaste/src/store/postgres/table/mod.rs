@@ -34,8 +34,7 @@ use tokio::time::Instant;
 use super::error::explain;
 use super::pool::{Connection, Connections};
 use super::waiting::Waiting;
-use crate::store::StoreOptions;
-use crate::store::table::TableOptions;
+use crate::store::{StoreOptions, TableOptions};
 use crate::store::table::cursor::Cursor;
 
 /// An outbox table of somebody else in a Postgres database.

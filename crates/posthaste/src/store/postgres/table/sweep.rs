@@ -7,7 +7,7 @@ use super::super::pool::Connection;
 use super::super::value::args;
 use super::claim::millis;
 use super::{Driving, told};
-use crate::store::table::TableOptions;
+use crate::store::TableOptions;
 
 /// Takes back every row whose lease has ended, a bounded number at a time, until there is none.
 pub(super) async fn sweep(client: &Connection, driving: &Driving, options: &TableOptions) -> Result<()> {
