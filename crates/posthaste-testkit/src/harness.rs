@@ -78,7 +78,9 @@ pub fn run(
 pub fn store_trials(maker: &Arc<dyn RigMaker>, settings: &Settings) -> Vec<Trial> {
     let trials = STORE_LAWS.iter().map(|law| {
         let (maker, run) = (Arc::clone(maker), law.run);
+        let exempt = maker.exempt(law.name);
         trial(maker.name(), law.name, maker.missing(), settings, async move || {
+            exempt.map_or(Ok(()), |why| Err(Verdict::skipped(why)))?;
             run(StoreBench::new(maker.rig(RigClock::Manual).await?).await?).await
         })
     });
@@ -89,7 +91,9 @@ pub fn store_trials(maker: &Arc<dyn RigMaker>, settings: &Settings) -> Vec<Trial
 pub fn line_trials(maker: &Arc<dyn RigMaker>, settings: &Settings) -> Vec<Trial> {
     let trials = LINE_LAWS.iter().map(|law| {
         let (maker, run) = (Arc::clone(maker), law.run);
+        let exempt = maker.exempt(law.name);
         trial(maker.name(), law.name, maker.missing(), settings, async move || {
+            exempt.map_or(Ok(()), |why| Err(Verdict::skipped(why)))?;
             let rig = maker.rig(RigClock::Host).await?;
             let child = child_command(maker.name(), rig.as_ref());
             run(LineBench { bench: StoreBench::new(rig).await?, child }).await

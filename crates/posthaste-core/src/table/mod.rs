@@ -18,6 +18,7 @@ mod name;
 mod postgres;
 mod profile;
 mod shape;
+mod sqlite;
 
 pub use column::{Column, Kind};
 pub use ddl::{postgres_table_ddl, sqlite_table_ddl};
@@ -25,3 +26,4 @@ pub use name::{ColumnName, StateName, TableName};
 pub use postgres::PostgresTableSql;
 pub use profile::{Profile, States};
 pub use shape::{Found, Shape};
+pub use sqlite::SqliteTableSql;

@@ -18,6 +18,9 @@ use super::section::Section;
 /// The lease of a row of a foreign table, unless configured: it is renewed in the table itself, so not often.
 const TABLE_LEASE: Duration = Duration::from_secs(60);
 
+/// How many windows of answers a lane of a foreign table keeps that are not recorded yet.
+const TABLE_WINDOWS: usize = 4;
+
 /// How lanes are driven.
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
@@ -68,7 +71,12 @@ pub fn build(config: &Config, store: Arc<dyn Backend>) -> Result<Relay> {
                 posthaste::target::open(&lane.to).map_err(|error| error.during(format!("lane {name}")))?
             }
         };
-        relay = relay.lane(build_lane(name.as_str(), lane)?.to(target).lease(*lease));
+        let mut built = build_lane(name.as_str(), lane)?.to(target).lease(*lease);
+        if config.store.table.is_some() {
+            // What is answered and not recorded comes again after a crash; the owners of other relays expect a batch or two.
+            built = built.unsettled_max(lane.window as usize * TABLE_WINDOWS);
+        }
+        relay = relay.lane(built);
     }
     Ok(relay)
 }

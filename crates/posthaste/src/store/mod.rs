@@ -74,6 +74,11 @@ pub async fn open_table(url: &str, table: TableOptions, options: StoreOptions) -
     match scheme {
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" => Ok(Arc::new(postgres::table::PostgresTable::open(url, table, options)?)),
+        #[cfg(feature = "sqlite")]
+        "sqlite" => {
+            let rest = url.split_once(':').map_or("", |(_, rest)| rest);
+            Ok(Arc::new(sqlite::table::SqliteTable::open(rest, table, options)?))
+        }
         "mysql" | "mariadb" => Err(Error::config("tables of MySQL and MariaDB cannot be relayed by this build yet")),
         _ => Err(not_a_store(url)),
     }

@@ -29,6 +29,7 @@ mod publish;
 mod reader;
 mod rows;
 mod settle;
+pub mod table;
 mod writer;
 
 use std::collections::{HashMap, HashSet};

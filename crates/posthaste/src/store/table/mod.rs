@@ -5,15 +5,17 @@
 //! and a table has one lane.
 //!
 //! What the drivers share is here and has no I/O: what a lease holds ([`cursor`]), how a row becomes an event ([`row`]), and
-//! what is said about commands that a table cannot do.
+//! what operators see of it ([`look`]).
 
 pub(in crate::store) mod cursor;
+pub(in crate::store) mod look;
 pub(in crate::store) mod row;
 
 use std::time::Duration;
 
 use posthaste_core::admin::Command;
 use posthaste_core::lane::{LaneName, LaneSpec};
+use posthaste_core::table::Profile;
 use posthaste_core::{Error, Result};
 
 /// How much later a row's lease ends than its relay believes: the relay renews by settling, and a settle renews only claims
@@ -50,6 +52,15 @@ pub(in crate::store) fn check_lane(lane: &LaneSpec) -> Result<()> {
 /// The lane by which operators see a table that nobody drives in this process.
 pub(in crate::store) fn nobodys_lane() -> LaneName {
     "main".parse().expect("it is a name")
+}
+
+/// A table of somebody else is not changed.
+pub(in crate::store) fn not_ours(profile: &Profile) -> Error {
+    Error::config(format!(
+        "the table {} is not Posthaste's and is never changed by it; posthaste migrate print --profile {} shows what is needed",
+        profile.table,
+        profile.name()
+    ))
 }
 
 /// What is said about a command that a table cannot do.

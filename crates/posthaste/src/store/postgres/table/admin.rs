@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use posthaste_core::admin::{
-    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, LaneView, Page, Record,
+    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, Page, Record,
 };
 use posthaste_core::lane::LaneName;
-use posthaste_core::table::{Kind, Column, PostgresTableSql};
-use posthaste_core::time::Timestamp;
+use posthaste_core::table::{Column, Kind, PostgresTableSql};
 use posthaste_core::{BoxFuture, Error, Result};
 use tokio_postgres::Row;
 
@@ -17,6 +16,7 @@ use super::super::rows::maybe_time;
 use super::super::value::{Arg, Stamp, arg, args};
 use super::claim::{millis, read};
 use super::{PostgresTable, told};
+use crate::store::table::look::{Progress, page_end, page_place, view};
 use crate::store::table::{cannot, nobodys_lane};
 
 const PAGE_MAX: u32 = 1_000;
@@ -44,9 +44,8 @@ impl Question {
         let ids = (!filter.ids.is_empty()).then(|| filter.ids.iter().filter(is_possible).cloned().collect());
         let (after, after_id) = match page.and_then(|page| page.after.as_deref()) {
             Some(text) => {
-                let (micros, id) = text.split_once(':').ok_or_else(not_a_page)?;
-                let micros = micros.parse().map_err(|_| not_a_page())?;
-                (Some(Stamp(Timestamp::from_micros(micros))), id.to_owned())
+                let (at, id) = page_place(text)?;
+                (Some(Stamp(at)), id)
             }
             None => (None, String::new()),
         };
@@ -74,10 +73,6 @@ impl Question {
             arg(&self.rows),
         ]
     }
-}
-
-fn not_a_page() -> Error {
-    Error::rejected("this is not the end of a page; begin with the first")
 }
 
 fn is_uuid(text: &str) -> bool {
@@ -114,8 +109,8 @@ impl PostgresTable {
         let mut found = Found::default();
         let mut last = None;
         for row in &rows {
-            let (record, id) = record(row, &sql, &lane, page.with_payload).map_err(explain)?;
-            last = Some(format!("{}:{id}", record.created_at.as_micros()));
+            let record = record(row, &sql, &lane, page.with_payload).map_err(explain)?;
+            last = Some(page_end(record.created_at, &record.envelope.id));
             if filter.topic.as_ref().is_none_or(|pattern| pattern.matches(&record.envelope.topic)) {
                 found.records.push(record);
             }
@@ -232,36 +227,24 @@ fn stats(row: &Row, lane: LaneName) -> Db<LaneStats> {
     Ok(stats)
 }
 
-fn record(row: &Row, sql: &PostgresTableSql, lane: &LaneName, with_payload: bool) -> Db<(Record, String)> {
+fn record(row: &Row, sql: &PostgresTableSql, lane: &LaneName, with_payload: bool) -> Db<Record> {
     let raw = read(row)?;
-    let status: String = row.try_get(STATUS)?;
-    let (attempts, available, created, id) = (raw.attempts, raw.available_at, raw.created_at, raw.id.clone());
-    let now = maybe_time(row, STATUS + 5)?.unwrap_or_default();
-    let last_error: Option<String> = row.try_get(STATUS + 1)?;
-    let changed_at = maybe_time(row, STATUS + 3)?;
+    let progress = Progress {
+        status: row.try_get(STATUS)?,
+        last_error: row.try_get(STATUS + 1)?,
+        changed_at: maybe_time(row, STATUS + 3)?,
+        now: maybe_time(row, STATUS + 5)?.unwrap_or_default(),
+    };
     let payload_bytes = row.try_get::<_, Option<i64>>(STATUS + 4)?.map(i64::unsigned_abs);
+    let view = view(lane, &sql.shape().profile.states, &raw, progress);
+    let created = raw.created_at;
     let mut envelope = raw.envelope_or_empty();
     if !with_payload {
         envelope.payload = Vec::new();
     }
-    let states = &sql.shape().profile.states;
-    let state = match status.as_str() {
-        status if status == states.delivering.as_str() => EventState::Delivering,
-        status if status == states.delivered.as_str() => EventState::Delivered,
-        status if status == states.dead.as_str() => EventState::Dead,
-        _ if attempts > 0 => EventState::Retrying,
-        _ if available.is_some_and(|at| at > now) => EventState::Scheduled,
-        _ => EventState::Pending,
-    };
-    let mut view = LaneView::new(lane.clone(), state);
-    view.attempts = u32::try_from(attempts.max(0)).unwrap_or(u32::MAX);
-    view.available_at = available.filter(|_| state.is_pending());
-    view.code = last_error.as_deref().and_then(|error| error.split_once(": ")).map(|(code, _)| code.to_owned());
-    view.last_error = last_error;
-    view.dead_at = changed_at.filter(|_| state == EventState::Dead);
     let mut record = Record::new(created.as_micros(), envelope, payload_bytes, created);
     record.lanes.push(view);
-    Ok((record, id))
+    Ok(record)
 }
 
 impl Admin for PostgresTable {

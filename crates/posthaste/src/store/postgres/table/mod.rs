@@ -238,12 +238,7 @@ impl Schema for PostgresTable {
 
     fn migrate(&self) -> BoxFuture<'_, Result<Vec<u32>>> {
         Box::pin(async move {
-            Err(Error::config(format!(
-                "the table {} is not Posthaste's and is never changed by it; posthaste migrate print --profile {} shows what \
-                 is needed",
-                self.options.profile.table,
-                self.options.profile.name()
-            )))
+            Err(crate::store::table::not_ours(&self.options.profile))
         })
     }
 }

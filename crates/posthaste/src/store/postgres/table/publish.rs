@@ -11,6 +11,7 @@ use tokio_postgres::types::Type;
 use super::super::pool::{begin, commit};
 use super::super::value::{Arg, Stamp, arg, args};
 use super::{PostgresTable, told};
+use crate::store::table::look::fits;
 
 impl PostgresTable {
     pub(super) async fn append(&self, events: Vec<Envelope>) -> Result<Vec<Published>> {
@@ -19,7 +20,7 @@ impl PostgresTable {
         }
         let mut client = self.connections.get().await?;
         let sql = self.sql(&client).await?;
-        events.iter().try_for_each(|event| fits(&sql, event))?;
+        events.iter().try_for_each(|event| fits(&sql.insert_columns, event))?;
         let tx = begin(&mut client).await?;
         let mut published = Vec::with_capacity(events.len());
         for event in &events {
@@ -40,24 +41,6 @@ impl PostgresTable {
         }
         Ok(published)
     }
-}
-
-/// What the table has no column for must not be lost silently.
-fn fits(sql: &PostgresTableSql, event: &Envelope) -> Result<()> {
-    let has = |column| sql.insert_columns.contains(&column);
-    let lacking = [
-        (Column::Topic, event.topic != event.event_type),
-        (Column::Key, event.key.is_some()),
-        (Column::Subject, event.subject.is_some()),
-        (Column::Headers, !event.headers.is_empty()),
-    ];
-    if let Some((column, _)) = lacking.into_iter().find(|(column, is_used)| *is_used && !has(*column)) {
-        return Err(Error::rejected(format!("the table has no column for the event's {}", column.name())));
-    }
-    if event.expires.is_some() {
-        return Err(Error::rejected("the table has no column for the time at which the event expires"));
-    }
-    Ok(())
 }
 
 async fn insert(
