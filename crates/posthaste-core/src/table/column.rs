@@ -183,12 +183,9 @@ impl Column {
             | Self::OccurredAt
             | Self::DeliveredAt
             | Self::UpdatedAt => &[Kind::Time],
-            Self::Type
-            | Self::Topic
-            | Self::Source
-            | Self::Subject
-            | Self::ContentType
-            | Self::LastError => &[Kind::Text, Kind::Enum],
+            Self::Type | Self::Topic | Self::Source | Self::Subject | Self::ContentType | Self::LastError => {
+                &[Kind::Text, Kind::Enum]
+            }
         }
     }
 }

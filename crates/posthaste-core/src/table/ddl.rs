@@ -32,7 +32,8 @@ fn made(profile: &Profile, dialect: Dialect) -> String {
         .collect();
     let states = &profile.states;
     let status = profile.columns[&Column::Status].quoted();
-    let all = [&states.pending, &states.delivering, &states.delivered, &states.dead].map(|state| state.literal());
+    let all =
+        [&states.pending, &states.delivering, &states.delivered, &states.dead].map(|state| state.literal());
     format!(
         "-- The table of the profile {}. Posthaste never changes a table that is not its own: run this yourself.\n\
          CREATE TABLE {table} (\n{},\n    CHECK ({status} IN ({}))\n);\n{}",
@@ -92,7 +93,9 @@ fn definition(profile: &Profile, column: Column, dialect: Dialect) -> String {
         Column::Attempts => "integer NOT NULL DEFAULT 0".to_owned(),
         Column::MaxAttempts => "integer NOT NULL DEFAULT 10".to_owned(),
         Column::Version => "integer NOT NULL DEFAULT 1".to_owned(),
-        Column::CreatedAt | Column::UpdatedAt | Column::AvailableAt => format!("{time} NOT NULL DEFAULT {now}"),
+        Column::CreatedAt | Column::UpdatedAt | Column::AvailableAt => {
+            format!("{time} NOT NULL DEFAULT {now}")
+        }
         Column::LockedAt | Column::DeliveredAt | Column::OccurredAt => time.to_owned(),
         Column::LockedBy if is_postgres && profile.name() == "servicekit" => "uuid".to_owned(),
         Column::ContentType => "text NOT NULL DEFAULT 'application/json'".to_owned(),
@@ -122,7 +125,10 @@ fn added(profile: &Profile) -> String {
         format!("ADD COLUMN {} text", quoted(Column::LastError)),
     ];
     if profile.name() == "debezium" {
-        lacking.push(format!("ADD COLUMN IF NOT EXISTS {} timestamptz NOT NULL DEFAULT now()", quoted(Column::CreatedAt)));
+        lacking.push(format!(
+            "ADD COLUMN IF NOT EXISTS {} timestamptz NOT NULL DEFAULT now()",
+            quoted(Column::CreatedAt)
+        ));
     }
     let open = match profile.columns.get(&Column::DeliveredAt) {
         Some(delivered) => format!(

@@ -11,9 +11,7 @@ pub fn count_lost(lane: &str, rows: u64) {
 
 /// So many leases of rows had ended and were taken back; so many of them died by it.
 pub fn count_swept(lane: &str, rows: u64, dead: u64) {
-    let swept = |outcome: &'static str| {
-        counter!(metric::SWEPT_TOTAL, label::LANE => lane.to_owned(), label::OUTCOME => outcome)
-    };
+    let swept = |outcome: &'static str| counter!(metric::SWEPT_TOTAL, label::LANE => lane.to_owned(), label::OUTCOME => outcome);
     swept("pending").increment(rows - dead);
     swept("dead").increment(dead);
 }

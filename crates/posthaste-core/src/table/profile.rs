@@ -112,9 +112,12 @@ impl Profile {
     pub fn named(name: &str) -> Option<Self> {
         let (name, table, columns, states) = match name {
             "open-outbox" => ("open-outbox", "openoutbox_events", OPEN_OUTBOX.to_vec(), REFERENCE_STATES),
-            "servicekit" => {
-                ("servicekit", "outbox_events", SERVICEKIT.to_vec(), ["pending", "in_flight", "sent", "failed"])
-            }
+            "servicekit" => (
+                "servicekit",
+                "outbox_events",
+                SERVICEKIT.to_vec(),
+                ["pending", "in_flight", "sent", "failed"],
+            ),
             "axcom" => ("axcom", "outbox", [AXCOM.as_slice(), &ADDED].concat(), REFERENCE_STATES),
             "debezium" => ("debezium", "outbox", [DEBEZIUM.as_slice(), &ADDED].concat(), REFERENCE_STATES),
             "custom" => {
@@ -171,8 +174,7 @@ impl Profile {
         }
         let States { pending, delivering, delivered, dead } = &self.states;
         let all = [pending, delivering, delivered, dead];
-        if let Some((_, state)) =
-            all.iter().enumerate().find(|(index, state)| all[..*index].contains(state))
+        if let Some((_, state)) = all.iter().enumerate().find(|(index, state)| all[..*index].contains(state))
         {
             return Err(Error::config(format!(
                 "the state {} is named for two things; each needs its own",

@@ -171,7 +171,10 @@ pub(super) mod tests {
         let problems = Shape::of(Profile::open_outbox(), &found, true).unwrap_err();
         assert_eq!(problems.len(), 3, "{problems:?}");
         assert!(problems.iter().any(|problem| problem.contains("no column locked_at")), "{problems:?}");
-        assert!(problems.iter().any(|problem| problem.contains("attempts has the type text")), "{problems:?}");
+        assert!(
+            problems.iter().any(|problem| problem.contains("attempts has the type text")),
+            "{problems:?}"
+        );
     }
 
     #[test]

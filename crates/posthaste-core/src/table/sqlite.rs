@@ -33,6 +33,8 @@ pub struct SqliteTableSql {
     pub renewed: String,
     /// Takes back what was leased before: cutoff, rows at most, budget, now. Answers whether each is dead.
     pub sweep: String,
+    /// Whether something was leased before: cutoff.
+    pub expired: String,
     /// Counts the rows by state: now.
     pub counts: String,
     /// Adds an event: id, type, payload, when it is available, now, and the columns of
@@ -40,7 +42,7 @@ pub struct SqliteTableSql {
     pub insert: String,
     /// Which columns an insert has values for after its first five.
     pub insert_columns: Vec<Column>,
-    /// Whether an event is there with these contents: id, type, payload.
+    /// The event with this id.
     pub same: String,
     /// Removes delivered rows: cutoff, rows at most.
     pub prune_delivered: String,
@@ -83,6 +85,7 @@ impl SqliteTableSql {
             released_claims: released_claims(s),
             renewed: renewed(s),
             sweep: sweep(s),
+            expired: format!("SELECT EXISTS (SELECT 1 {})", expired(s)),
             counts: counts(s),
             insert: insert(s, &insert_columns),
             insert_columns,
@@ -106,7 +109,7 @@ impl SqliteTableSql {
         let s = &self.shape;
         format!(
             "SELECT {}, t.{}, {}, {}, length(CAST(t.{} AS BLOB)) FROM {} AS t WHERE {}
-ORDER BY t.{} DESC, CAST(t.{} AS TEXT) DESC LIMIT ?8",
+ORDER BY t.{} DESC, {} DESC LIMIT ?8",
             columns(s),
             s.needed(Column::Status),
             or_null(s, Column::LastError),
@@ -115,14 +118,18 @@ ORDER BY t.{} DESC, CAST(t.{} AS TEXT) DESC LIMIT ?8",
             s.profile.table.quoted(),
             matching(s, which),
             s.needed(Column::CreatedAt),
-            s.needed(Column::Id)
+            page_tie(s)
         )
     }
 
     /// Counts the rows that match; parameters as [`find`](Self::find).
     pub fn find_count(&self, which: &str) -> String {
         let s = &self.shape;
-        format!("SELECT count(*) FROM {} AS t WHERE {} AND ?8 IS NOT NULL", s.profile.table.quoted(), matching(s, which))
+        format!(
+            "SELECT count(*) FROM {} AS t WHERE {} AND ?8 IS NOT NULL",
+            s.profile.table.quoted(),
+            matching(s, which)
+        )
     }
 
     /// Makes rows pending again, with a fresh budget; parameters as [`find`](Self::find).
@@ -167,7 +174,9 @@ fn time(column: &str) -> String {
 
 /// A time as milliseconds since 1970.
 fn millis(column: &str) -> String {
-    format!("CAST(strftime('%s', {column}) AS INTEGER) * 1000 + CAST(substr(strftime('%f', {column}), 4) AS INTEGER)")
+    format!(
+        "CAST(strftime('%s', {column}) AS INTEGER) * 1000 + CAST(substr(strftime('%f', {column}), 4) AS INTEGER)"
+    )
 }
 
 fn or_null(shape: &Shape, column: Column) -> String {
@@ -215,7 +224,8 @@ fn tie(shape: &Shape) -> String {
 }
 
 fn pick(shape: &Shape, ordered: bool) -> String {
-    let headers = shape.quoted(Column::Headers).map(|name| format!(" + coalesce(length(CAST(t.{name} AS BLOB)), 0)"));
+    let headers =
+        shape.quoted(Column::Headers).map(|name| format!(" + coalesce(length(CAST(t.{name} AS BLOB)), 0)"));
     let (id, created) = (shape.needed(Column::Id), shape.needed(Column::CreatedAt));
     let unblocked = if ordered { format!(" AND NOT {}", blocked(shape)) } else { String::new() };
     format!(
@@ -383,36 +393,49 @@ fn dead(shape: &Shape) -> String {
 
 fn sweep(shape: &Shape) -> String {
     let (states, attempts) = (&shape.profile.states, shape.needed(Column::Attempts));
-    let budget = shape.quoted(Column::MaxAttempts).map_or("?3".to_owned(), |most| format!("coalesce({most}, ?3)"));
+    let budget =
+        shape.quoted(Column::MaxAttempts).map_or("?3".to_owned(), |most| format!("coalesce({most}, ?3)"));
     let (id, status, locked_at) =
         (shape.needed(Column::Id), shape.needed(Column::Status), shape.needed(Column::LockedAt));
-    let error = also_set(shape, Column::LastError, "'LEASE_EXPIRED: the relay that held it gave no sign of life'");
+    let error =
+        also_set(shape, Column::LastError, "'LEASE_EXPIRED: the relay that held it gave no sign of life'");
     format!(
         "UPDATE {table} SET {status} = CASE WHEN {attempts} + 1 >= {budget} THEN {dead} ELSE {} END{}{error}, {}
-WHERE {id} IN (SELECT t.{id} FROM {table} AS t WHERE t.{status} = {}
-    AND coalesce({} <= ?1, true) ORDER BY t.{locked_at} LIMIT ?2)
+WHERE {id} IN (SELECT t.{id} {} ORDER BY t.{locked_at} LIMIT ?2)
 RETURNING {status} = {dead}",
         states.pending.literal(),
         attempt(shape),
         unlocked(shape, "?4"),
-        states.delivering.literal(),
-        time(&format!("t.{locked_at}")),
+        expired(shape),
         table = shape.profile.table.quoted(),
         dead = states.dead.literal(),
+    )
+}
+
+/// Rows that were leased before a moment (`?1`), or say not since when.
+fn expired(shape: &Shape) -> String {
+    format!(
+        "FROM {} AS t WHERE t.{} = {} AND coalesce({} <= ?1, true)",
+        shape.profile.table.quoted(),
+        shape.needed(Column::Status),
+        shape.profile.states.delivering.literal(),
+        time(&format!("t.{}", shape.needed(Column::LockedAt)))
     )
 }
 
 fn counts(shape: &Shape) -> String {
     let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
     let states = &shape.profile.states;
-    let (pending, due) = (states.pending.literal(), due(shape, "?1"));
-    let fresh = format!("t.{status} = {pending} AND t.{attempts} = 0 AND {due}");
+    let (pending, delivering, due) =
+        (states.pending.literal(), states.delivering.literal(), due(shape, "?1"));
+    // Claimed and not answered yet is as good as unread: nothing is recorded of it.
+    let fresh =
+        format!("t.{attempts} = 0 AND (t.{status} = {pending} AND {due} OR t.{status} = {delivering})");
     format!(
         "SELECT count(*) FILTER (WHERE {fresh}),
-       count(*) FILTER (WHERE t.{status} = {pending} AND NOT ({fresh}) OR t.{status} = {}),
+       count(*) FILTER (WHERE t.{status} IN ({pending}, {delivering}) AND NOT ({fresh})),
        count(*) FILTER (WHERE t.{status} = {}), count(*) FILTER (WHERE t.{status} = {}),
        min({}) FILTER (WHERE {fresh}) FROM {} AS t",
-        states.delivering.literal(),
         states.delivered.literal(),
         states.dead.literal(),
         millis(&format!("t.{}", shape.needed(Column::CreatedAt))),
@@ -421,14 +444,27 @@ fn counts(shape: &Shape) -> String {
 }
 
 fn insert(shape: &Shape, optional: &[Column]) -> String {
-    let fixed =
-        [Column::Id, Column::Type, Column::Payload, Column::AvailableAt, Column::CreatedAt, Column::Status, Column::Attempts];
+    let fixed = [
+        Column::Id,
+        Column::Type,
+        Column::Payload,
+        Column::AvailableAt,
+        Column::CreatedAt,
+        Column::Status,
+        Column::Attempts,
+    ];
     let mut names: Vec<_> = fixed.map(|column| shape.needed(column)).to_vec();
     let mut values: Vec<_> =
-        ["?1", "?2", "?3", "coalesce(?4, ?5)", "?5", &shape.profile.states.pending.literal(), "0"].map(str::to_owned).to_vec();
+        ["?1", "?2", "?3", "coalesce(?4, ?5)", "?5", &shape.profile.states.pending.literal(), "0"]
+            .map(str::to_owned)
+            .to_vec();
     for (number, column) in (6..).zip(optional) {
         names.push(shape.needed(*column));
-        values.push(if *column == Column::OccurredAt { format!("coalesce(?{number}, ?5)") } else { format!("?{number}") });
+        values.push(if *column == Column::OccurredAt {
+            format!("coalesce(?{number}, ?5)")
+        } else {
+            format!("?{number}")
+        });
     }
     let id = shape.needed(Column::Id);
     format!(
@@ -441,22 +477,32 @@ fn insert(shape: &Shape, optional: &[Column]) -> String {
 
 fn same(shape: &Shape) -> String {
     format!(
-        "SELECT {} = ?2 AND CAST({} AS BLOB) = ?3 FROM {} WHERE {} = ?1",
-        shape.needed(Column::Type),
-        shape.needed(Column::Payload),
+        "SELECT {} FROM {} AS t WHERE t.{} = ?1",
+        columns(shape),
         shape.profile.table.quoted(),
         shape.needed(Column::Id)
     )
 }
 
+/// What tells rows of one moment apart.
+fn page_tie(shape: &Shape) -> String {
+    match shape.quoted(Column::Sequence) {
+        Some(name) => format!("t.{name}"),
+        None => format!("CAST(t.{} AS TEXT)", shape.needed(Column::Id)),
+    }
+}
+
 fn matching(shape: &Shape, which: &str) -> String {
     let (id, created) = (shape.needed(Column::Id), time(&format!("t.{}", shape.needed(Column::CreatedAt))));
-    let key = shape.quoted(Column::Key).map_or("false".to_owned(), |key| format!("CAST(t.{key} AS TEXT) = ?3"));
+    let key =
+        shape.quoted(Column::Key).map_or("false".to_owned(), |key| format!("CAST(t.{key} AS TEXT) = ?3"));
     format!(
         "{which} AND (?1 IS NULL OR t.{id} IN (SELECT value FROM json_each(?1))) AND (?2 IS NULL OR t.{} = ?2)
   AND (?3 IS NULL OR {key}) AND (?4 IS NULL OR {created} >= ?4) AND (?5 IS NULL OR {created} < ?5)
-  AND (?6 IS NULL OR ({created}, CAST(t.{id} AS TEXT)) < (?6, ?7)) AND ?9 IS NOT NULL",
-        shape.needed(Column::Type)
+  AND (?6 IS NULL OR ({created}, {tie}) < (?6, {place})) AND ?9 IS NOT NULL",
+        shape.needed(Column::Type),
+        tie = page_tie(shape),
+        place = if shape.has(Column::Sequence) { "CAST(?7 AS INTEGER)" } else { "?7" },
     )
 }
 

@@ -15,9 +15,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
-use super::{Engine, RelayArgs};
 use super::figures::{Summary, cpu_time, hundredths, progress};
 use super::target::Noting;
+use super::{Engine, RelayArgs};
 use crate::exit::Failure;
 
 /// Bytes published at once while the backlog is made.

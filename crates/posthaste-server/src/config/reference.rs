@@ -85,7 +85,8 @@ const PREFIXES: [&str; 7] = ["STORAGE_", "PUBLISHER_", "RETRY_", "REAP_", "KAFKA
 
 /// Whether the environment is asked for this variable at all.
 pub(super) fn is_one(name: &str) -> bool {
-    VARIABLES.iter().any(|(known, _)| *known == name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    VARIABLES.iter().any(|(known, _)| *known == name)
+        || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Whether the reference's variables count.

@@ -18,12 +18,14 @@ impl TableConfig {
     pub(super) fn read(section: &Section<'_>) -> Option<Self> {
         let is_table = section.choice("engine", &[("log", false), ("table", true)]);
         let mut profile = section.convert("profile", |name| {
-            Profile::named(name).ok_or_else(|| format!("is not a profile; there are {}", Profile::NAMES.join(", ")))
+            Profile::named(name)
+                .ok_or_else(|| format!("is not a profile; there are {}", Profile::NAMES.join(", ")))
         });
         let table = section.text("table");
         if !table.is_empty() {
             section.require("table", table.parse::<posthaste::table::TableName>().is_ok(), || {
-                "is not the name of a table; write NAME or SCHEMA.NAME in letters, digits and underscores".to_owned()
+                "is not the name of a table; write NAME or SCHEMA.NAME in letters, digits and underscores"
+                    .to_owned()
             });
             profile = table.parse().map(|table| profile.clone().on(table)).unwrap_or(profile);
         }
@@ -41,7 +43,8 @@ impl TableConfig {
 fn with_columns(section: &Section<'_>, mut profile: Profile) -> Profile {
     for column in Column::ALL {
         let name = section.convert(column.name(), |text| {
-            let parse = |text: &str| text.parse().map_err(|error: posthaste::Error| format!("is wrong: {error}"));
+            let parse =
+                |text: &str| text.parse().map_err(|error: posthaste::Error| format!("is wrong: {error}"));
             if text.is_empty() { Ok(None) } else { parse(text).map(Some) }
         });
         if let Some(name) = name {
@@ -60,8 +63,9 @@ fn with_states(section: &Section<'_>, mut profile: Profile) -> Profile {
         ("dead", &mut states.dead),
     ] {
         let word = section.convert(key, |text| {
-            let parse =
-                |text: &str| text.parse::<StateName>().map_err(|error: posthaste::Error| format!("is wrong: {error}"));
+            let parse = |text: &str| {
+                text.parse::<StateName>().map_err(|error: posthaste::Error| format!("is wrong: {error}"))
+            };
             if text.is_empty() { Ok(None) } else { parse(text).map(Some) }
         });
         if let Some(word) = word {

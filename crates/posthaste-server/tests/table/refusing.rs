@@ -4,11 +4,15 @@ use crate::stand::{Seen, Stand};
 
 #[tokio::test]
 async fn what_is_missing_is_said_with_its_column_type_or_grant() {
-    let Some(stand) = Stand::empty("what_is_missing_is_said_with_its_column_type_or_grant").await else { return };
+    let Some(stand) = Stand::empty("what_is_missing_is_said_with_its_column_type_or_grant").await else {
+        return;
+    };
     stand.make_table().await;
     let user = stand.url_of("table_stranger");
-    let once = |url: &str| stand.folder.run(&["relay", "--storage-url", url, "--publisher", "null:", "--once"]);
-    let make = "DO $$ BEGIN CREATE ROLE table_stranger LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$";
+    let once =
+        |url: &str| stand.folder.run(&["relay", "--storage-url", url, "--publisher", "null:", "--once"]);
+    let make =
+        "DO $$ BEGIN CREATE ROLE table_stranger LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$";
     stand.client.batch_execute(make).await.unwrap();
     once(&user).assert_failed(3, &["GRANT SELECT, UPDATE (\"status\"", "ON \"openoutbox_events\""]);
     stand.client.batch_execute("GRANT SELECT, UPDATE ON openoutbox_events TO table_stranger").await.unwrap();

@@ -31,7 +31,8 @@ async fn three_columns_are_enough_on_sqlite() {
     let line: Value = serde_json::from_str(folder.ok(&once).text()).expect("one line for one event");
     assert_eq!((&line["id"], &line["data"]["n"]), (&Value::from("a"), &Value::from(1)));
     assert_eq!(folder.ok(&once).text(), "", "nothing twice");
-    let state = shop.query_row("SELECT status FROM openoutbox_events", [], |row| row.get::<_, String>(0)).unwrap();
+    let state =
+        shop.query_row("SELECT status FROM openoutbox_events", [], |row| row.get::<_, String>(0)).unwrap();
     assert_eq!(state, "DELIVERED");
     let mode = shop.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0)).unwrap();
     assert_eq!(mode, "delete", "the file of somebody else stays as it is");
@@ -40,7 +41,9 @@ async fn three_columns_are_enough_on_sqlite() {
 /// The variables of the reference are enough, and what it does not know is said.
 #[tokio::test]
 async fn the_reference_relay_can_be_replaced_without_a_change() {
-    let Some(stand) = Stand::new("the_reference_relay_can_be_replaced_without_a_change").await else { return };
+    let Some(stand) = Stand::new("the_reference_relay_can_be_replaced_without_a_change").await else {
+        return;
+    };
     stand.insert(3).await;
     let mut command = stand.folder.command(&["relay", "--once"]);
     command.env("STORAGE_TYPE", "postgres").env("STORAGE_URL", stand.url()).env("PUBLISHER_TYPE", "stdout");
@@ -56,8 +59,14 @@ async fn the_reference_relay_can_be_replaced_without_a_change() {
 /// Bad headers, no payload, no type: each is dead with its reason, and what stands between them arrives.
 #[tokio::test]
 async fn rows_that_are_no_events_are_set_aside_and_the_rest_flows() {
-    let Some(stand) = Stand::new("rows_that_are_no_events_are_set_aside_and_the_rest_flows").await else { return };
-    stand.client.batch_execute("ALTER TABLE openoutbox_events ALTER COLUMN payload DROP NOT NULL").await.unwrap();
+    let Some(stand) = Stand::new("rows_that_are_no_events_are_set_aside_and_the_rest_flows").await else {
+        return;
+    };
+    stand
+        .client
+        .batch_execute("ALTER TABLE openoutbox_events ALTER COLUMN payload DROP NOT NULL")
+        .await
+        .unwrap();
     stand.insert(2).await;
     let bad = "INSERT INTO openoutbox_events (event_id, event_type, payload, headers) VALUES
         (gen_random_uuid(), 'bad', '{}', '[1]'), (gen_random_uuid(), 'bad', NULL, '{}'), (gen_random_uuid(), '', '{}', '{}')";
@@ -85,13 +94,18 @@ async fn operators_look_redrive_replay_and_prune() {
         let mut command = stand.folder.command(arguments);
         command.args(["--store", &url]).env("POSTHASTE__STORE__ENGINE", "table");
         let output = command.output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).unwrap()
     };
     let before = stand.immutable().await;
     let rows = "SELECT md5(string_agg(t::text, '' ORDER BY event_id)) FROM openoutbox_events t";
     let all: String = stand.client.query_one(rows, &[]).await.unwrap().get(0);
-    assert_eq!(verb(&["dead", "list", "--lane", "main"]).matches("x: y").count(), 2);
+    assert_eq!(verb(&["dead", "list", "--lane", "main"]).matches("order.placed").count(), 2);
     assert_eq!(verb(&["event", "list"]).matches("order.placed").count(), 4);
     let after: String = stand.client.query_one(rows, &[]).await.unwrap().get(0);
     assert_eq!(all, after, "a look changes nothing");
@@ -110,7 +124,10 @@ async fn operators_look_redrive_replay_and_prune() {
 /// Rows in hand when the signal comes: what was printed is delivered, what was not is pending, and nothing is repeated.
 #[tokio::test]
 async fn a_stop_under_load_leaves_nothing_delivering_and_repeats_nothing() {
-    let Some(stand) = Stand::new("a_stop_under_load_leaves_nothing_delivering_and_repeats_nothing").await else { return };
+    let Some(stand) = Stand::new("a_stop_under_load_leaves_nothing_delivering_and_repeats_nothing").await
+    else {
+        return;
+    };
     let seen = Seen::default();
     for round in 0..3 {
         stand.insert(4_000).await;

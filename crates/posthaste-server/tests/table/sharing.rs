@@ -53,9 +53,11 @@ async fn a_relay_that_slept_past_its_lease_changes_nothing() {
     let Some(stand) = Stand::new("a_relay_that_slept_past_its_lease_changes_nothing").await else { return };
     stand.insert(40).await;
     // Nobody reads this one's stdout, and one event is larger than the pipe: it holds its rows.
-    let large = "UPDATE openoutbox_events SET payload = convert_to('\"' || repeat('x', 200000) || '\"', 'UTF8')";
+    let large =
+        "UPDATE openoutbox_events SET payload = convert_to('\"' || repeat('x', 200000) || '\"', 'UTF8')";
     stand.client.batch_execute(large).await.unwrap();
-    let mut command = stand.folder.command(&["relay", "--storage-url", &stand.url(), "--publisher", "stdout:"]);
+    let mut command =
+        stand.folder.command(&["relay", "--storage-url", &stand.url(), "--publisher", "stdout:"]);
     command.env("POSTHASTE__RELAY__LEASE", "1s").env("POSTHASTE__LANES__MAIN__TIMEOUT", "900ms");
     let sleeper = crate::folder::Running(command.spawn().unwrap());
     stand.until(40, "status = 'DELIVERING'").await;
@@ -80,11 +82,14 @@ async fn a_relay_that_slept_past_its_lease_changes_nothing() {
 /// Ten thousand rows that a crashed relay held: one lease and one interval later they are on their way again.
 #[tokio::test]
 async fn what_a_crashed_relay_held_is_taken_over_within_a_lease_and_an_interval() {
-    let Some(stand) = Stand::new("what_a_crashed_relay_held_is_taken_over_within_a_lease_and_an_interval").await else {
+    let Some(stand) =
+        Stand::new("what_a_crashed_relay_held_is_taken_over_within_a_lease_and_an_interval").await
+    else {
         return;
     };
     stand.insert(10_000).await;
-    let crash = "UPDATE openoutbox_events SET status = 'DELIVERING', locked_by = 'crashed', locked_at = now()";
+    let crash =
+        "UPDATE openoutbox_events SET status = 'DELIVERING', locked_by = 'crashed', locked_at = now()";
     stand.client.batch_execute(crash).await.unwrap();
     let crashed = Instant::now();
     let seen = Seen::default();

@@ -115,7 +115,8 @@ impl Stand {
 
     /// A relay to its own stdout, with a short lease.
     pub(crate) fn relay(&self, seen: &Seen) -> Running {
-        let mut command = self.folder.command(&["relay", "--storage-url", &self.url(), "--publisher", "stdout:"]);
+        let mut command =
+            self.folder.command(&["relay", "--storage-url", &self.url(), "--publisher", "stdout:"]);
         command.env("POSTHASTE__RELAY__LEASE", "1s").env("POSTHASTE__LANES__MAIN__TIMEOUT", "500ms");
         command.env("POSTHASTE__LANES__MAIN__WINDOW", "50").stderr(std::process::Stdio::null());
         let mut running = Running(command.spawn().unwrap());

@@ -79,7 +79,9 @@ pub async fn open_table(url: &str, table: TableOptions, options: StoreOptions) -
             let rest = url.split_once(':').map_or("", |(_, rest)| rest);
             Ok(Arc::new(sqlite::table::SqliteTable::open(rest, table, options)?))
         }
-        "mysql" | "mariadb" => Err(Error::config("tables of MySQL and MariaDB cannot be relayed by this build yet")),
+        "mysql" | "mariadb" => {
+            Err(Error::config("tables of MySQL and MariaDB cannot be relayed by this build yet"))
+        }
         _ => Err(not_a_store(url)),
     }
 }

@@ -156,7 +156,8 @@ impl Begun {
             Some(Moment::At(at)) => at.since(self.now).as_secs_f64(),
             None => 0.0,
         };
-        let text = "INSERT INTO law_outbox (event_id, event_type, payload, topic, partition_key, available_at)
+        let text =
+            "INSERT INTO law_outbox (event_id, event_type, payload, topic, partition_key, available_at)
             VALUES ($1, $2, $3, $4, $5, now() + $6 * interval '1 second')";
         self.client
             .execute_typed(

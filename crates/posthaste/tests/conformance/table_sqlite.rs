@@ -18,6 +18,8 @@ use super::table::{exempt, options};
 const ONE_WRITER: &str = "one writer: transactions cannot overlap";
 const OWN_SIGNAL: &str = "two opened stores have a signal each, and hear of each other by polling";
 
+const MILLISECONDS: &str = "SQLite's own functions know milliseconds, and no more is stored of a time";
+
 const MAKE: &str = "
     CREATE TABLE law_outbox (
         sequence integer PRIMARY KEY AUTOINCREMENT, event_id text NOT NULL UNIQUE, event_type text NOT NULL,
@@ -46,7 +48,10 @@ impl RigMaker for TableSqliteRigs {
     }
 
     fn exempt(&self, law: &str) -> Option<&'static str> {
-        exempt(law)
+        match law {
+            "every_attribute_arrives_as_it_was_published" => Some(MILLISECONDS),
+            _ => exempt(law),
+        }
     }
 
     fn open_url<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Arc<dyn Backend>>> {
@@ -133,7 +138,8 @@ impl Begun {
         let due = event.available.map_or(now, |moment| moment.resolve(now)).to_string();
         let text = "INSERT INTO law_outbox (event_id, event_type, payload, topic, partition_key, available_at, created_at)
             VALUES (?1, ?2, ?3, ?4, ?5, strftime('%Y-%m-%d %H:%M:%f', ?6), strftime('%Y-%m-%d %H:%M:%f', ?7))";
-        let values = (&event.id, &event.event_type, &event.payload, &event.topic, &event.key, due, now.to_string());
+        let values =
+            (&event.id, &event.event_type, &event.payload, &event.topic, &event.key, due, now.to_string());
         self.connection.execute(text, values).map_err(away)?;
         Ok(())
     }

@@ -20,8 +20,10 @@ pub(super) fn claim(shape: &Shape, ordered: bool, from_start: bool) -> String {
     let nulls = if available_is_null { " NULLS FIRST" } else { "" };
     let tie = shape.quoted(Column::Sequence);
     let tie_column = tie.as_ref().map(|tie| format!(", t.{tie} AS tie")).unwrap_or_default();
-    let order =
-        format!("t.{available}{nulls}, t.{created}{}", tie.as_ref().map(|tie| format!(", t.{tie}")).unwrap_or_default());
+    let order = format!(
+        "t.{available}{nulls}, t.{created}{}",
+        tie.as_ref().map(|tie| format!(", t.{tie}")).unwrap_or_default()
+    );
     let picked_order = if tie.is_some() { "available, created, tie" } else { "available, created" };
     let unblocked = if ordered { format!("AND NOT {}", blocked(shape, from_start)) } else { String::new() };
     let size = size(shape);
@@ -52,7 +54,8 @@ RETURNING {columns}"
 
 /// What a row weighs in a window: at least what its envelope does.
 fn size(shape: &Shape) -> String {
-    let headers = shape.quoted(Column::Headers).map(|name| format!(" + coalesce(octet_length(t.{name}::text), 0)"));
+    let headers =
+        shape.quoted(Column::Headers).map(|name| format!(" + coalesce(octet_length(t.{name}::text), 0)"));
     let id = shape.needed(Column::Id);
     let headers = headers.unwrap_or_default();
     format!("coalesce(octet_length({}), 0)::int8 + octet_length(t.{id}::text) + 256{headers}", payload(shape))

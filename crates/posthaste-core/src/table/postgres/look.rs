@@ -8,13 +8,15 @@ pub(super) fn counts(shape: &Shape) -> String {
     let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
     let (available, created) = (shape.needed(Column::AvailableAt), shape.needed(Column::CreatedAt));
     let states = &shape.profile.states;
+    // Claimed and not answered yet is as good as unread: nothing is recorded of it.
     let fresh = format!(
-        "t.{status} = {} AND t.{attempts} = 0 AND coalesce(t.{available} <= now(), true)",
-        states.pending.literal()
+        "t.{attempts} = 0 AND (t.{status} = {} AND coalesce(t.{available} <= now(), true) OR t.{status} = {})",
+        states.pending.literal(),
+        states.delivering.literal()
     );
     format!(
         "SELECT count(*) FILTER (WHERE {fresh}),
-       count(*) FILTER (WHERE t.{status} = {pending} AND NOT ({fresh}) OR t.{status} = {delivering}),
+       count(*) FILTER (WHERE t.{status} IN ({pending}, {delivering}) AND NOT ({fresh})),
        count(*) FILTER (WHERE t.{status} = {delivered}), count(*) FILTER (WHERE t.{status} = {dead}),
        min(t.{created}) FILTER (WHERE {fresh})
 FROM {table} AS t",
@@ -57,15 +59,25 @@ fn matching(shape: &Shape, which: &str) -> String {
         "{which} AND ($1::text[] IS NULL OR t.{id} = ANY ({ids})) AND ($2::text IS NULL OR t.{event_type}::text = $2::text)
   AND ($3::text IS NULL OR {key})
   AND ($4::timestamptz IS NULL OR t.{created} >= $4::timestamptz) AND ($5::timestamptz IS NULL OR t.{created} < $5::timestamptz)
-  AND ($6::timestamptz IS NULL OR (t.{created}, t.{id}::text) < ($6::timestamptz, $7::text))"
+  AND ($6::timestamptz IS NULL OR (t.{created}, {tie}) < ($6::timestamptz, {place}))",
+        tie = page_tie(shape),
+        place = if shape.has(Column::Sequence) { "nullif($7::text, '')::int8" } else { "$7::text" },
     )
+}
+
+/// What tells rows of one moment apart.
+fn page_tie(shape: &Shape) -> String {
+    match shape.quoted(Column::Sequence) {
+        Some(name) => format!("t.{name}::int8"),
+        None => format!("t.{}::text", shape.needed(Column::Id)),
+    }
 }
 
 pub(super) fn find(shape: &Shape, which: &str) -> String {
     format!(
         "SELECT {}, t.{}::text, {}, {}, {}, octet_length({})::int8, now()
 FROM {} AS t WHERE {}
-ORDER BY t.{} DESC, t.{}::text DESC LIMIT $8::int8",
+ORDER BY t.{} DESC, {} DESC LIMIT $8::int8",
         event_columns(shape),
         shape.needed(Column::Status),
         text_or_null(shape, Column::LastError),
@@ -75,7 +87,7 @@ ORDER BY t.{} DESC, t.{}::text DESC LIMIT $8::int8",
         shape.profile.table.quoted(),
         matching(shape, which),
         shape.needed(Column::CreatedAt),
-        shape.needed(Column::Id),
+        page_tie(shape),
     )
 }
 
@@ -90,7 +102,7 @@ pub(super) fn find_count(shape: &Shape, which: &str) -> String {
 pub(super) fn again(shape: &Shape, which: &str) -> String {
     let table = shape.profile.table.quoted();
     format!(
-        "WITH some AS MATERIALIZED (SELECT t.{at} AS at FROM {table} AS t WHERE {matching} LIMIT $8::int8 FOR UPDATE OF t SKIP LOCKED)
+        "WITH chosen AS MATERIALIZED (SELECT t.{at} AS at FROM {table} AS t WHERE {matching} LIMIT $8::int8 FOR UPDATE OF t SKIP LOCKED)
 UPDATE {table} AS t SET {status} = {pending}, {attempts} = 0, {available} = now(), {locked_by} = NULL, {locked_at} = NULL{delivered}{touched}
 WHERE {among}",
         at = address(shape),
@@ -103,7 +115,7 @@ WHERE {among}",
         locked_at = shape.needed(Column::LockedAt),
         delivered = also_set(shape, Column::DeliveredAt, "NULL"),
         touched = also_set(shape, Column::UpdatedAt, "now()"),
-        among = is_among(shape, "SELECT at FROM some"),
+        among = is_among(shape, "SELECT at FROM chosen"),
     )
 }
 

@@ -46,7 +46,7 @@ pub struct PostgresTableSql {
     pub counts: String,
     /// Adds an event; see [`PostgresTableSql::insert_columns`].
     pub insert: String,
-    /// Whether an event is there with these contents: id, type, payload.
+    /// The event with this id.
     pub same: String,
     /// Which columns an insert has values for, in their order after id, type, payload and available_at.
     pub insert_columns: Vec<Column>,

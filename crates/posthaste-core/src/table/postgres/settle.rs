@@ -2,7 +2,7 @@
 //! whoever lost a row changes nothing.
 
 use super::super::{Column, Kind, Shape};
-use super::{address, also_set, cast, id_array, is_among, scalar_type, token_array};
+use super::{address, also_set, cast, event_columns, id_array, is_among, scalar_type, token_array};
 
 /// What every row that leaves the hands of a relay has in common: no lease.
 fn unlocked(shape: &Shape) -> String {
@@ -48,7 +48,8 @@ pub(super) fn released_claims(shape: &Shape) -> String {
 pub(super) fn abandoned(shape: &Shape) -> String {
     let (status, state) = (shape.needed(Column::Status), shape.profile.states.pending.literal());
     let attempts = shape.needed(Column::Attempts);
-    let error = also_set(shape, Column::LastError, "'UNANSWERED: the relay ended before the target answered'");
+    let error =
+        also_set(shape, Column::LastError, "'UNANSWERED: the relay ended before the target answered'");
     format!(
         "{} {status} = {state}, {attempts} = t.{attempts} + 1{error}, {} WHERE {}",
         update(shape),
@@ -95,7 +96,9 @@ pub(super) fn dead(shape: &Shape) -> String {
         // The row allows more than the policy: it is tried on, an hour apart.
         Some(most) => {
             let goes_on = format!("s.spent AND t.{attempts} + 1 < t.{most}");
-            let later = format!(", {available} = CASE WHEN {goes_on} THEN now() + interval '1 hour' ELSE t.{available} END");
+            let later = format!(
+                ", {available} = CASE WHEN {goes_on} THEN now() + interval '1 hour' ELSE t.{available} END"
+            );
             (either(shape, &goes_on, &states.pending.literal(), &states.dead.literal()), later)
         }
         None => (states.dead.literal(), String::new()),
@@ -137,7 +140,8 @@ pub(super) fn sweep(shape: &Shape) -> String {
     };
     let spent = format!("t.{attempts} + 1 >= {budget}");
     let state = either(shape, &spent, &states.dead.literal(), &states.pending.literal());
-    let error = also_set(shape, Column::LastError, "'LEASE_EXPIRED: the relay that held it gave no sign of life'");
+    let error =
+        also_set(shape, Column::LastError, "'LEASE_EXPIRED: the relay that held it gave no sign of life'");
     format!(
         "WITH expired AS MATERIALIZED (
     SELECT t.{at} AS at FROM {table} AS t
@@ -174,7 +178,8 @@ pub(super) fn insert_columns(shape: &Shape) -> Vec<Column> {
 
 pub(super) fn insert(shape: &Shape, optional: &[Column]) -> String {
     let states = &shape.profile.states;
-    let mut names = [Column::Id, Column::Type, Column::Payload, Column::AvailableAt].map(|c| shape.needed(c)).to_vec();
+    let mut names =
+        [Column::Id, Column::Type, Column::Payload, Column::AvailableAt].map(|c| shape.needed(c)).to_vec();
     let mut values = vec![
         cast(shape, Column::Id, "$1::text"),
         "$2::text".to_owned(),
@@ -192,9 +197,11 @@ pub(super) fn insert(shape: &Shape, optional: &[Column]) -> String {
             column => cast(shape, *column, &format!("${number}::text")),
         });
     }
-    for (column, value) in
-        [(Column::Status, states.pending.literal()), (Column::Attempts, "0".to_owned()), (Column::CreatedAt, "now()".to_owned())]
-    {
+    for (column, value) in [
+        (Column::Status, states.pending.literal()),
+        (Column::Attempts, "0".to_owned()),
+        (Column::CreatedAt, "now()".to_owned()),
+    ] {
         names.push(shape.needed(column));
         values.push(value);
     }
@@ -215,11 +222,11 @@ fn payload_value(shape: &Shape, parameter: &str) -> String {
     }
 }
 
+/// The event with this id (`$1`).
 pub(super) fn same(shape: &Shape) -> String {
     format!(
-        "SELECT t.{}::text = $2::text AND {} = $3::bytea FROM {} AS t WHERE t.{} = {}",
-        shape.needed(Column::Type),
-        super::payload(shape),
+        "SELECT {} FROM {} AS t WHERE t.{} = {}",
+        event_columns(shape),
         shape.profile.table.quoted(),
         shape.needed(Column::Id),
         cast(shape, Column::Id, "$1::text")

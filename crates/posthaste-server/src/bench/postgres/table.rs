@@ -31,7 +31,8 @@ const CLAIM: &str = "WITH picked AS (
     UPDATE bench_outbox t SET status = 'DELIVERING', locked_by = $1, locked_at = now(), updated_at = now()
     FROM picked WHERE t.event_id = picked.event_id
     RETURNING t.event_id::text, t.event_type, t.partition_key, t.headers::text, t.payload, t.attempts";
-const SETTLE: &str = "UPDATE bench_outbox SET status = 'DELIVERED', delivered_at = now(), locked_by = NULL, locked_at = NULL,
+const SETTLE: &str =
+    "UPDATE bench_outbox SET status = 'DELIVERED', delivered_at = now(), locked_by = NULL, locked_at = NULL,
         updated_at = now()
     WHERE event_id = ANY ($1::text[]::uuid[]) AND locked_by = $2 AND status = 'DELIVERING'";
 
@@ -41,7 +42,11 @@ pub(super) async fn measure(
     target: Arc<dyn Target>,
 ) -> Result<Summary, Failure> {
     let profile = Profile::open_outbox().on(TABLE.parse()?);
-    tables.client.batch_execute(&postgres_table_ddl(&profile)).await.map_err(failed("make the bench's table"))?;
+    tables
+        .client
+        .batch_execute(&postgres_table_ddl(&profile))
+        .await
+        .map_err(failed("make the bench's table"))?;
     let store = open_table(&args.store, TableOptions::new(profile), StoreOptions::default()).await?;
     let meter = Meter::connect(&args.store).await?;
     let (mut rounds, mut raw) = (Vec::new(), Vec::new());

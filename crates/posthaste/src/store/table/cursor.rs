@@ -21,7 +21,7 @@ const WHOLE_EVERY_MIN: Duration = Duration::from_millis(50);
 /// and takes at most this share of the time.
 const WHOLE_SHARE: u32 = 20;
 /// A claim from the beginning that took no longer may follow any empty one.
-const WHOLE_IS_CHEAP: Duration = Duration::from_millis(5);
+const WHOLE_IS_CHEAP: Duration = Duration::from_millis(20);
 
 /// A token of a claim.
 pub(in crate::store) type Token = Arc<str>;
@@ -54,6 +54,8 @@ struct Row {
     id: Arc<str>,
     token: Token,
     slow: bool,
+    /// It failed before, so later rows of its key may wait for it.
+    retried: bool,
 }
 
 struct Claim {
@@ -196,13 +198,13 @@ impl Cursor {
         (held.claims.keys().map(ToString::to_string).collect(), slow.collect())
     }
 
-    /// The claim was answered with rows of these ids; answers their tickets.
+    /// The claim was answered with rows of these ids and attempts; answers their tickets.
     pub(in crate::store) fn end_claim<'a>(
         &self,
         token: &Token,
         began: Instant,
         look: Look,
-        ids: impl ExactSizeIterator<Item = &'a str>,
+        rows: impl ExactSizeIterator<Item = (&'a str, i64)>,
         latest: Option<Timestamp>,
     ) -> Vec<Ticket> {
         let mut held = self.held();
@@ -212,10 +214,10 @@ impl Cursor {
             held.whole_at = Some(Instant::now() + WHOLE_EVERY_MIN.max(held.whole_took * WHOLE_SHARE));
         }
         held.place = held.place.max(latest);
-        if ids.len() > 0 {
+        if rows.len() > 0 {
             held.claims.insert(Arc::clone(token), Claim { rows: 0, leased: began });
         }
-        ids.map(|id| held.take(id, token)).collect()
+        rows.map(|(id, attempts)| held.take(id, attempts > 0, token)).collect()
     }
 
     /// This row is settled already.
@@ -246,8 +248,9 @@ impl Cursor {
     /// What was sorted is recorded.
     pub(in crate::store) fn recorded(&self, sorted: &Sorted) {
         let mut held = self.held();
+        let mut frees_others = !sorted.released.is_empty();
         for ticket in &sorted.settled {
-            held.let_go(*ticket);
+            frees_others |= held.let_go(*ticket);
         }
         let old = renew_after(self.lane.lease);
         if let Some(began) = sorted.began {
@@ -257,8 +260,8 @@ impl Cursor {
                 }
             }
         }
-        if !sorted.released.is_empty() {
-            // They are due, and their time lies before the place.
+        if frees_others {
+            // What is due by that lies before the place.
             held.whole_at = None;
         }
     }
@@ -296,23 +299,24 @@ impl Cursor {
 
 impl Held {
     /// A row is held under this token. If this lease held it before, it lost it without noticing: the old ticket is void.
-    fn take(&mut self, id: &str, token: &Token) -> Ticket {
+    fn take(&mut self, id: &str, retried: bool, token: &Token) -> Ticket {
         self.last_ticket += 1;
         let (ticket, id): (_, Arc<str>) = (Ticket(self.last_ticket), id.into());
         if let Some(old) = self.tickets.insert(Arc::clone(&id), ticket) {
             self.drop_row(old);
         }
-        self.rows.insert(ticket, Row { id, token: Arc::clone(token), slow: false });
+        self.rows.insert(ticket, Row { id, token: Arc::clone(token), slow: false, retried });
         if let Some(claim) = self.claims.get_mut(token) {
             claim.rows += 1;
         }
         ticket
     }
 
-    fn let_go(&mut self, ticket: Ticket) {
-        if let Some(row) = self.drop_row(ticket) {
-            self.tickets.remove(&row.id);
-        }
+    /// Forgets a row; answers whether others may have waited for it.
+    fn let_go(&mut self, ticket: Ticket) -> bool {
+        let Some(row) = self.drop_row(ticket) else { return false };
+        self.tickets.remove(&row.id);
+        row.retried || row.slow
     }
 
     fn drop_row(&mut self, ticket: Ticket) -> Option<Row> {
@@ -382,7 +386,7 @@ mod tests {
     fn claim(cursor: &Cursor, token: &str, ids: &[&str]) -> Vec<Ticket> {
         let token: Token = token.into();
         cursor.begin_claim(&token);
-        cursor.end_claim(&token, Instant::now(), Look::Whole, ids.iter().copied(), None)
+        cursor.end_claim(&token, Instant::now(), Look::Whole, ids.iter().map(|id| (*id, 0)), None)
     }
 
     #[tokio::test(start_paused = true)]
@@ -437,11 +441,12 @@ mod tests {
         let token: Token = "t".into();
         cursor.begin_claim(&token);
         let latest = Timestamp::from_micros(10_000_000);
-        cursor.end_claim(&token, Instant::now(), Look::Whole, ["a"].into_iter(), Some(latest));
+        cursor.end_claim(&token, Instant::now(), Look::Whole, [("a", 0)].into_iter(), Some(latest));
         assert_eq!(cursor.look(), Look::Since(latest.before(PLACE_MARGIN)));
         tokio::time::advance(WHOLE_EVERY_MIN).await;
         assert_eq!(cursor.look(), Look::Whole, "what committed late is found");
-        let lasting = Arc::new(Cursor::new(LaneSpec::new("main".parse().unwrap()), Owner::new("r").passing()));
+        let lasting =
+            Arc::new(Cursor::new(LaneSpec::new("main".parse().unwrap()), Owner::new("r").passing()));
         assert_eq!(lasting.look(), Look::Whole, "one pass must see everything");
     }
 }

@@ -133,6 +133,9 @@ mod tests {
         let mut odd = row();
         odd.headers = Some(r#"{"a":"x","n":1,"o":{"x":null}}"#.to_owned());
         let parcel = odd.parcel().unwrap();
-        assert_eq!((parcel.envelope.headers["n"].as_str(), parcel.envelope.headers["o"].as_str()), ("1", "{\"x\":null}"));
+        assert_eq!(
+            (parcel.envelope.headers["n"].as_str(), parcel.envelope.headers["o"].as_str()),
+            ("1", "{\"x\":null}")
+        );
     }
 }

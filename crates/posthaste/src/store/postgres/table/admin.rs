@@ -16,7 +16,7 @@ use super::super::rows::maybe_time;
 use super::super::value::{Arg, Stamp, arg, args};
 use super::claim::{millis, read};
 use super::{PostgresTable, told};
-use crate::store::table::look::{Progress, page_end, page_place, view};
+use crate::store::table::look::{Progress, is_wanted, page_end, page_place, view};
 use crate::store::table::{cannot, nobodys_lane};
 
 const PAGE_MAX: u32 = 1_000;
@@ -94,7 +94,11 @@ impl PostgresTable {
         let table = sql.shape().profile.table.to_string();
         let rows = client.query_typed(&sql.counts, &[]).await.map_err(|error| told(error, &table))?;
         let row = rows.first().ok_or_else(|| Error::corrupt("a count has no answer"))?;
-        stats(row, self.lane()).map_err(explain)
+        let mut stats = stats(row, self.lane()).map_err(explain)?;
+        if let Some(said) = self.memory().said.get(&stats.lane) {
+            said.tell(&mut stats);
+        }
+        Ok(stats)
     }
 
     async fn search(&self, filter: &Filter, page: Page) -> Result<Found> {
@@ -109,9 +113,9 @@ impl PostgresTable {
         let mut found = Found::default();
         let mut last = None;
         for row in &rows {
+            last = Some(page_end(&read(row).map_err(explain)?));
             let record = record(row, &sql, &lane, page.with_payload).map_err(explain)?;
-            last = Some(page_end(record.created_at, &record.envelope.id));
-            if filter.topic.as_ref().is_none_or(|pattern| pattern.matches(&record.envelope.topic)) {
+            if is_wanted(filter, &record) {
                 found.records.push(record);
             }
         }
@@ -123,7 +127,9 @@ impl PostgresTable {
         let client = self.connections.get().await?;
         let sql = self.sql(&client).await?;
         let applied = match &command {
-            Command::Redrive { dry_run } => self.again(&client, &sql, filter, EventState::Dead, *dry_run).await?,
+            Command::Redrive { dry_run } => {
+                self.again(&client, &sql, filter, EventState::Dead, *dry_run).await?
+            }
             Command::Replay { dry_run } => {
                 self.again(&client, &sql, filter, EventState::Delivered, *dry_run).await?
             }
@@ -158,14 +164,17 @@ impl PostgresTable {
         dry_run: bool,
     ) -> Result<Applied> {
         if filter.topic.is_some() || filter.code.is_some() {
-            return Err(Error::rejected("a table is searched by ids, type, key and time; leave topic and code away"));
+            return Err(Error::rejected(
+                "a table is searched by ids, type, key and time; leave topic and code away",
+            ));
         }
         let which = sql.in_state(from).unwrap_or_else(|| "false".to_owned());
         let question = Question::of(sql, filter, None)?;
         let table = sql.shape().profile.table.to_string();
         let failed = |error| told(error, &table);
         let count = client.query_typed(&sql.find_count(&which), &question.values()).await.map_err(failed)?;
-        let matched = count.first().map_or(Ok(0), |row| row.try_get::<_, i64>(0)).map_err(failed)?.unsigned_abs();
+        let matched =
+            count.first().map_or(Ok(0), |row| row.try_get::<_, i64>(0)).map_err(failed)?.unsigned_abs();
         if dry_run {
             return Ok(Applied::new(matched, 0));
         }
@@ -193,7 +202,8 @@ async fn prune(
     let table = sql.shape().profile.table.to_string();
     let failed = |error| told(error, &table);
     let counted = client.query_typed(count, &args![age]).await.map_err(failed)?;
-    let matched = counted.first().map_or(Ok(0), |row| row.try_get::<_, i64>(0)).map_err(failed)?.unsigned_abs();
+    let matched =
+        counted.first().map_or(Ok(0), |row| row.try_get::<_, i64>(0)).map_err(failed)?.unsigned_abs();
     if dry_run {
         return Ok(Applied::new(matched, 0));
     }

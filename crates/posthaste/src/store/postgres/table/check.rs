@@ -82,7 +82,8 @@ fn kind(type_name: &str, type_kind: &str) -> Kind {
 /// The rights that this user lacks, as the statement that gives them.
 fn forbidden(shape: &Shape, columns: &[Described]) -> Option<String> {
     let lacks = |wanted: fn(Column) -> bool, may: fn(&Described) -> bool| {
-        let names = shape.profile.columns.iter().filter(|(column, _)| shape.has(**column) && wanted(**column));
+        let names =
+            shape.profile.columns.iter().filter(|(column, _)| shape.has(**column) && wanted(**column));
         let lacking = names.filter(|(_, name)| {
             columns.iter().any(|column| column.found.name == name.as_str() && !may(column))
         });
@@ -109,7 +110,9 @@ fn forbidden(shape: &Shape, columns: &[Described]) -> Option<String> {
 
 /// There is no such table, which may still come.
 pub(super) fn absent(table: &str) -> Error {
-    Error::unavailable(format!("there is no table {table} in this database yet; look at store.table and the schema"))
+    Error::unavailable(format!(
+        "there is no table {table} in this database yet; look at store.table and the schema"
+    ))
 }
 
 pub(super) fn no_right(table: &str) -> Error {
@@ -133,7 +136,11 @@ pub(super) fn complain(last: &mut Option<Instant>, error: &Error) {
 }
 
 /// Without an index on the key, a claim in order reads the whole table for each row.
-pub(super) async fn warn_of_order(client: &Connection, sql: &PostgresTableSql, lane: &LaneSpec) -> Result<()> {
+pub(super) async fn warn_of_order(
+    client: &Connection,
+    sql: &PostgresTableSql,
+    lane: &LaneSpec,
+) -> Result<()> {
     if lane.order != Order::PerKey {
         return Ok(());
     }

@@ -40,7 +40,12 @@ async fn claim_on(client: &mut Connection, driving: &Driving, room: Room) -> Res
     Ok(claimed)
 }
 
-async fn claim_once(client: &mut Connection, driving: &Driving, room: Room, look: Look) -> Result<Vec<Claimed>> {
+async fn claim_once(
+    client: &mut Connection,
+    driving: &Driving,
+    room: Room,
+    look: Look,
+) -> Result<Vec<Claimed>> {
     let (cursor, sql) = (&driving.cursor, &driving.sql);
     let unique = posthaste_core::envelope::fresh_id();
     let token: Token = sql.shape().token(&cursor.owner.name, &unique).into();
@@ -57,7 +62,8 @@ async fn claim_once(client: &mut Connection, driving: &Driving, room: Room, look
         rows.sort_by(|a, b| (a.place(), &a.id).cmp(&(b.place(), &b.id)));
     }
     let latest = rows.iter().filter_map(|row| row.available_at).max();
-    let tickets = cursor.end_claim(&token, began, look, rows.iter().map(|row| row.id.as_str()), latest);
+    let tickets =
+        cursor.end_claim(&token, began, look, rows.iter().map(|row| (row.id.as_str(), row.attempts)), latest);
     let (mut claimed, mut bad) = (Vec::with_capacity(rows.len()), Vec::new());
     for (row, ticket) in rows.into_iter().zip(tickets) {
         let id = row.id.clone();

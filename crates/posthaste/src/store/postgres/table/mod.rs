@@ -34,8 +34,9 @@ use tokio::time::Instant;
 use super::error::explain;
 use super::pool::{Connection, Connections};
 use super::waiting::Waiting;
-use crate::store::{StoreOptions, TableOptions};
 use crate::store::table::cursor::Cursor;
+use crate::store::table::look::Said;
+use crate::store::{StoreOptions, TableOptions};
 
 /// An outbox table of somebody else in a Postgres database.
 pub struct PostgresTable {
@@ -54,8 +55,8 @@ struct Memory {
     sql: Option<Arc<PostgresTableSql>>,
     /// The lease that each run of a relay acquired last.
     leases: HashMap<String, Arc<Driving>>,
-    /// Lanes whose address is gone: nobody takes them before this process is started anew.
-    retired: HashMap<LaneName, String>,
+    /// What relays said of their lanes. One whose address is gone nobody takes before this process is started anew.
+    said: HashMap<LaneName, Said>,
     /// When the missing table was last complained about.
     complained: Option<Instant>,
 }
@@ -119,16 +120,15 @@ impl PostgresTable {
 
     async fn take(&self, lane: &LaneSpec, owner: &Owner) -> Result<Option<Lease>> {
         crate::store::table::check_lane(lane)?;
-        if let Some(reason) = self.memory().retired.get(&lane.name) {
-            tracing::debug!(reason, "the lane's address is gone; start the relay anew to try it again");
+        if self.memory().said.get(&lane.name).is_some_and(|said| said.retired.is_some()) {
+            tracing::debug!("the lane's address is gone; start the relay anew to try it again");
             return Ok(None);
         }
         let client = self.connections.get().await?;
         let sql = self.look(&client).await?;
         check::warn_of_order(&client, &sql, lane).await?;
         let cursor = Arc::new(Cursor::new(lane.clone(), owner.clone()));
-        let driving =
-            Arc::new(Driving { cursor: Arc::clone(&cursor), sql, claims: AsyncMutex::new(None) });
+        let driving = Arc::new(Driving { cursor: Arc::clone(&cursor), sql, claims: AsyncMutex::new(None) });
         let before = self.memory().leases.insert(owner.run.clone(), Arc::clone(&driving));
         if let Some(before) = before {
             // What it held is unknown now: it may have been sent.
@@ -170,14 +170,11 @@ impl PostgresTable {
         }
         let mut client = self.connections.get().await?;
         let standing = settle::settle(&mut client, &driving, outcomes).await?;
+        self.memory().said.entry(lease.lane().clone()).or_default().hear(&then);
         if matches!(then, Then::GiveUp | Then::Retire(_)) {
             driving.cursor.end();
             settle::hand_back(&client, &driving).await?;
-            let mut memory = self.memory();
-            memory.leases.remove(&driving.cursor.owner.run);
-            if let Then::Retire(reason) = then {
-                memory.retired.insert(lease.lane().clone(), reason);
-            }
+            self.memory().leases.remove(&driving.cursor.owner.run);
         } else if driving.cursor.sweep_is_due() {
             sweep::sweep(&client, &driving, &self.options).await?;
         }
@@ -237,9 +234,7 @@ impl Schema for PostgresTable {
     }
 
     fn migrate(&self) -> BoxFuture<'_, Result<Vec<u32>>> {
-        Box::pin(async move {
-            Err(crate::store::table::not_ours(&self.options.profile))
-        })
+        Box::pin(async move { Err(crate::store::table::not_ours(&self.options.profile)) })
     }
 }
 
@@ -264,7 +259,8 @@ fn told(error: tokio_postgres::Error, table: &str) -> Error {
         "42P01" => check::absent(table).because(error),
         "42501" => check::no_right(table).because(error),
         "42703" | "42804" | "42883" => {
-            Error::config(format!("the table {table} has changed since the relay looked at it")).because(error)
+            Error::config(format!("the table {table} has changed since the relay looked at it"))
+                .because(error)
         }
         _ => explain(error),
     }

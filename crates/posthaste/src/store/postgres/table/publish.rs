@@ -10,8 +10,9 @@ use tokio_postgres::types::Type;
 
 use super::super::pool::{begin, commit};
 use super::super::value::{Arg, Stamp, arg, args};
+use super::claim::read;
 use super::{PostgresTable, told};
-use crate::store::table::look::fits;
+use crate::store::table::look::{fits, is_same};
 
 impl PostgresTable {
     pub(super) async fn append(&self, events: Vec<Envelope>) -> Result<Vec<Published>> {
@@ -60,7 +61,8 @@ async fn insert(
     let (version, occurred) = (i64::from(event.version), event.occurred_at.map(Stamp));
     let source = &event.source;
     let content_type = &event.content_type;
-    let mut values: Vec<Arg<'_>> = vec![arg(&event.id), arg(&event.event_type), arg(&event.payload), arg(&available)];
+    let mut values: Vec<Arg<'_>> =
+        vec![arg(&event.id), arg(&event.event_type), arg(&event.payload), arg(&available)];
     for column in &sql.insert_columns {
         values.push(match column {
             Column::Key => arg(&event.key),
@@ -77,14 +79,16 @@ async fn insert(
     if tx.execute_typed(&sql.insert, &values).await.map_err(failed)? > 0 {
         return Ok(Published::Now);
     }
-    let same = tx.query_typed(&sql.same, &args![event.id, event.event_type, event.payload]).await.map_err(failed)?;
-    match same.first().map(|row| row.try_get::<_, Option<bool>>(0)) {
-        Some(Ok(Some(true))) => Ok(Published::Before),
+    let there = tx.query_typed(&sql.same, &args![event.id]).await.map_err(failed)?;
+    match there.first().map(read).transpose().map_err(failed)? {
+        Some(row) if is_same(row.clone(), event) => Ok(Published::Before),
         _ => Err(Error::conflict(format!("the event {} exists with other contents", event.id))),
     }
 }
 
-async fn now(tx: &deadpool_postgres::Transaction<'_>) -> std::result::Result<Timestamp, tokio_postgres::Error> {
+async fn now(
+    tx: &deadpool_postgres::Transaction<'_>,
+) -> std::result::Result<Timestamp, tokio_postgres::Error> {
     let row = tx.query_typed("SELECT now()", &[]).await?;
     let stamp = row.first().map(|row| row.try_get::<_, Stamp>(0)).transpose()?;
     Ok(stamp.map(|stamp| stamp.0).unwrap_or_default())

@@ -17,7 +17,11 @@ struct Changed {
 }
 
 /// Records outcomes, all or none, and renews what is old.
-pub(super) async fn settle(client: &mut Connection, driving: &Driving, outcomes: Vec<Settled>) -> Result<Standing> {
+pub(super) async fn settle(
+    client: &mut Connection,
+    driving: &Driving,
+    outcomes: Vec<Settled>,
+) -> Result<Standing> {
     let cursor = &driving.cursor;
     let sorted = cursor.sort(outcomes);
     let changed = if sorted.statements() > 1 {
@@ -35,7 +39,10 @@ pub(super) async fn settle(client: &mut Connection, driving: &Driving, outcomes:
     let lost = sorted.outcomes() + sorted.unknown - changed.recorded.min(sorted.outcomes());
     if lost > 0 {
         meters::count_lost(cursor.lane.name.as_str(), lost);
-        tracing::warn!(rows = lost, "leases of rows were lost before their outcome came; somebody else has them");
+        tracing::warn!(
+            rows = lost,
+            "leases of rows were lost before their outcome came; somebody else has them"
+        );
     }
     Ok(sorted.standing(changed.recorded, changed.renewed))
 }
@@ -46,7 +53,8 @@ async fn record(on: &tokio_postgres::Client, driving: &Driving, sorted: &Sorted)
     let Sorted { tokens, delivered, retry, dead, released, renewed, .. } = sorted;
     let mut changed = Changed::default();
     if !delivered.is_empty() {
-        changed.recorded += on.execute_typed(&sql.delivered, &args![*delivered, *tokens]).await.map_err(failed)?;
+        changed.recorded +=
+            on.execute_typed(&sql.delivered, &args![*delivered, *tokens]).await.map_err(failed)?;
     }
     if !retry.ids.is_empty() {
         let values = args![retry.ids, *tokens, retry.after_ms, retry.errors];
@@ -57,7 +65,8 @@ async fn record(on: &tokio_postgres::Client, driving: &Driving, sorted: &Sorted)
         changed.recorded += on.execute_typed(&sql.dead, &values).await.map_err(failed)?;
     }
     if !released.is_empty() {
-        changed.recorded += on.execute_typed(&sql.released, &args![*released, *tokens]).await.map_err(failed)?;
+        changed.recorded +=
+            on.execute_typed(&sql.released, &args![*released, *tokens]).await.map_err(failed)?;
     }
     if !renewed.is_empty() {
         changed.renewed = on.execute_typed(&sql.renewed, &args![*renewed, *tokens]).await.map_err(failed)?;
@@ -71,7 +80,8 @@ pub(super) async fn hand_back(client: &Connection, driving: &Driving) -> Result<
     let claims = driving.claims.lock().await;
     let Left { ids, tokens, unsure } = driving.cursor.left();
     let sql = &driving.sql;
-    let failed = |error: tokio_postgres::Error| -> Error { told(error, &sql.shape().profile.table.to_string()) };
+    let failed =
+        |error: tokio_postgres::Error| -> Error { told(error, &sql.shape().profile.table.to_string()) };
     if !unsure.is_empty() {
         let on = claims.as_ref().unwrap_or(client);
         on.execute_typed(&sql.released_claims, &args![unsure]).await.map_err(failed)?;

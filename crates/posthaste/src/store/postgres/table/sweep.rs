@@ -29,7 +29,12 @@ pub(super) async fn sweep(client: &Connection, driving: &Driving, options: &Tabl
         // They are due, and their time lies before the place.
         cursor.look_whole();
         meters::count_swept(cursor.lane.name.as_str(), swept, dead);
-        tracing::warn!(table, rows = swept, dead, "leases had ended without an answer; their rows are pending again");
+        tracing::warn!(
+            table,
+            rows = swept,
+            dead,
+            "leases had ended without an answer; their rows are pending again"
+        );
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ use super::super::error::explain;
 use super::super::writer::Kind;
 use super::SqliteTable;
 use super::work::{list, read, text};
-use crate::store::table::look::{Progress, fits, page_end, page_place, view};
+use crate::store::table::look::{Progress, fits, is_same, is_wanted, page_end, page_place, view};
 use crate::store::table::{cannot, nobodys_lane};
 
 const PAGE_MAX: u32 = 1_000;
@@ -76,7 +76,11 @@ impl SqliteTable {
                 Ok(stats)
             })
         };
-        self.read(count).await
+        let mut stats = self.read(count).await?;
+        if let Some(said) = self.memory().said.get(&stats.lane) {
+            said.tell(&mut stats);
+        }
+        Ok(stats)
     }
 
     async fn search(&self, filter: &Filter, page: Page) -> Result<Found> {
@@ -89,7 +93,7 @@ impl SqliteTable {
             None => "true".to_owned(),
         };
         let question = question(filter, Some(&page), now)?;
-        let (topic, with_payload) = (filter.topic.clone(), page.with_payload);
+        let with_payload = page.with_payload;
         let rows_max = page.size.clamp(1, PAGE_MAX) as usize;
         let find = move |connection: &Connection| {
             let mut statement = connection.prepare(&sql.find(&which))?;
@@ -100,11 +104,10 @@ impl SqliteTable {
         let records = self.read(find).await?;
         let mut found = Found::default();
         if records.len() == rows_max {
-            let last = records.last();
-            found.next = last.map(|last| page_end(last.created_at, &last.envelope.id));
+            found.next = records.last().map(|(_, end)| end.clone());
         }
-        let wanted = |record: &Record| topic.as_ref().is_none_or(|topic| topic.matches(&record.envelope.topic));
-        found.records = records.into_iter().filter(wanted).collect();
+        let records = records.into_iter().map(|(record, _)| record);
+        found.records = records.filter(|record| is_wanted(filter, record)).collect();
         Ok(found)
     }
 
@@ -135,16 +138,26 @@ impl SqliteTable {
     }
 
     /// Terminal rows are pending again, in small steps.
-    async fn again(&self, sql: &Arc<SqliteTableSql>, filter: &Filter, from: EventState, dry_run: bool) -> Result<Applied> {
+    async fn again(
+        &self,
+        sql: &Arc<SqliteTableSql>,
+        filter: &Filter,
+        from: EventState,
+        dry_run: bool,
+    ) -> Result<Applied> {
         if filter.topic.is_some() || filter.code.is_some() {
-            return Err(Error::rejected("a table is searched by ids, type, key and time; leave topic and code away"));
+            return Err(Error::rejected(
+                "a table is searched by ids, type, key and time; leave topic and code away",
+            ));
         }
         let which = sql.in_state(from).unwrap_or_else(|| "false".to_owned());
         let (count, change) = (sql.find_count(&which), sql.again(&which));
         let asked = question(filter, None, self.clock.now())?;
         let values = asked.clone();
         let matched = self
-            .read(move |connection| connection.query_row(&count, params_from_iter(values), |row| row.get::<_, i64>(0)))
+            .read(move |connection| {
+                connection.query_row(&count, params_from_iter(values), |row| row.get::<_, i64>(0))
+            })
             .await?
             .unsigned_abs();
         if dry_run {
@@ -164,7 +177,12 @@ impl SqliteTable {
         Ok(Applied::new(matched.max(changed), changed))
     }
 
-    async fn prune(&self, age: Option<Duration>, [count, delete]: [String; 2], dry_run: bool) -> Result<Applied> {
+    async fn prune(
+        &self,
+        age: Option<Duration>,
+        [count, delete]: [String; 2],
+        dry_run: bool,
+    ) -> Result<Applied> {
         let Some(age) = age else { return Ok(Applied::default()) };
         let cutoff = text(self.clock.now().before(age));
         let before = cutoff.clone();
@@ -179,7 +197,9 @@ impl SqliteTable {
         loop {
             let (delete, cutoff) = (delete.clone(), cutoff.clone());
             let step = self
-                .write(Kind::Other, move |connection| connection.execute(&delete, (cutoff, i64::from(STEP_ROWS))))
+                .write(Kind::Other, move |connection| {
+                    connection.execute(&delete, (cutoff, i64::from(STEP_ROWS)))
+                })
                 .await?;
             changed += step as u64;
             if step < STEP_ROWS as usize {
@@ -199,7 +219,11 @@ impl SqliteTable {
         let work = move |connection: &Connection| {
             let now = clock.now();
             let publish = |event| insert(connection, &sql, event, now);
-            events.iter().map(publish).map(|done| done.map_err(|error| explain(error, &path)).flatten()).collect()
+            events
+                .iter()
+                .map(publish)
+                .map(|done| done.map_err(|error| explain(error, &path)).flatten())
+                .collect()
         };
         let ring = move |published: Option<&Vec<Published>>| {
             if published.is_some_and(|published| published.contains(&Published::Now)) {
@@ -242,8 +266,8 @@ fn insert(
         return Ok(Ok(Published::Now));
     }
     let mut statement = connection.prepare_cached(&sql.same)?;
-    let is_same: bool = statement.query_row((&event.id, &event.event_type, &event.payload), |row| row.get(0))?;
-    Ok(if is_same {
+    let there = statement.query_row([&event.id], read)?;
+    Ok(if is_same(there, event) {
         Ok(Published::Before)
     } else {
         Err(Error::conflict(format!("the event {} exists with other contents", event.id)))
@@ -256,8 +280,9 @@ fn record(
     lane: &LaneName,
     with_payload: bool,
     now: Timestamp,
-) -> rusqlite::Result<Record> {
+) -> rusqlite::Result<(Record, String)> {
     let raw = read(row)?;
+    let end = page_end(&raw);
     let millis = |millis: i64| Timestamp::from_micros(millis * 1_000);
     let progress = Progress {
         status: row.get(STATUS)?,
@@ -274,7 +299,7 @@ fn record(
     }
     let mut record = Record::new(created.as_micros(), envelope, payload_bytes, created);
     record.lanes.push(view);
-    Ok(record)
+    Ok((record, end))
 }
 
 impl Admin for SqliteTable {
@@ -286,7 +311,12 @@ impl Admin for SqliteTable {
         Box::pin(self.search(filter, page))
     }
 
-    fn apply<'a>(&'a self, filter: &'a Filter, command: Command, by: &'a Actor) -> BoxFuture<'a, Result<Applied>> {
+    fn apply<'a>(
+        &'a self,
+        filter: &'a Filter,
+        command: Command,
+        by: &'a Actor,
+    ) -> BoxFuture<'a, Result<Applied>> {
         Box::pin(self.act(filter, command, by))
     }
 }

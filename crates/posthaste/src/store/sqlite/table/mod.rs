@@ -30,6 +30,7 @@ use super::error::explain;
 use super::reader::Reader;
 use super::writer::{Kind, Writer};
 use crate::store::table::cursor::{Cursor, Look, Token};
+use crate::store::table::look::Said;
 use crate::store::{StoreOptions, TableOptions};
 
 /// How many statements stay prepared; more than there are.
@@ -52,7 +53,7 @@ pub struct SqliteTable {
 struct Memory {
     sql: Option<Arc<SqliteTableSql>>,
     leases: HashMap<String, Arc<Cursor>>,
-    retired: HashMap<LaneName, String>,
+    said: HashMap<LaneName, Said>,
     listeners: HashMap<LaneName, Listener>,
 }
 
@@ -65,7 +66,9 @@ impl SqliteTable {
         table.profile.check()?;
         let address = Address::parse(rest, false)?;
         if address.mode == Mode::Make {
-            return Err(Error::config("an outbox table that is there already is in a file that is there: leave ?mode= away"));
+            return Err(Error::config(
+                "an outbox table that is there already is in a file that is there: leave ?mode= away",
+            ));
         }
         super::open::prepare_file(&address)?;
         let path: Arc<Path> = address.path.as_path().into();
@@ -134,7 +137,7 @@ impl SqliteTable {
 
     async fn take(&self, lane: &LaneSpec, owner: &Owner) -> Result<Option<Lease>> {
         crate::store::table::check_lane(lane)?;
-        if self.memory().retired.contains_key(&lane.name) {
+        if self.memory().said.get(&lane.name).is_some_and(|said| said.retired.is_some()) {
             return Ok(None);
         }
         let sql = self.look().await?;
@@ -154,7 +157,8 @@ impl SqliteTable {
     /// The cursor of a lease, if its relay has not acquired anew.
     fn cursor(&self, lease: &Lease) -> Result<Arc<Cursor>> {
         let cursor = Cursor::of(lease)?;
-        let is_last = self.memory().leases.get(&cursor.owner.run).is_some_and(|last| Arc::ptr_eq(last, &cursor));
+        let is_last =
+            self.memory().leases.get(&cursor.owner.run).is_some_and(|last| Arc::ptr_eq(last, &cursor));
         if is_last { Ok(cursor) } else { Err(Error::conflict("the lease is over: this relay acquired anew")) }
     }
 
@@ -168,19 +172,29 @@ impl SqliteTable {
         }
         let token: Token = sql.shape().token(&cursor.owner.name, &fresh_id()).into();
         let began = Instant::now();
+        // Looks before it writes: a producer's open transaction keeps writers waiting, and an idle relay writes nothing.
+        let ask = Arc::new(work::Ask::of(&cursor, &token, room, self.clock.now()));
+        let (statements, question) = (Arc::clone(&sql), Arc::clone(&ask));
+        if self.read(move |connection| question.finds_nothing(connection, &statements)).await? {
+            return Ok(Vec::new());
+        }
         cursor.begin_claim(&token);
-        let ask = work::Ask::of(&cursor, &token, room, self.clock.now());
         let statements = Arc::clone(&sql);
         let rows = self.write(Kind::Other, move |connection| ask.claim(connection, &statements)).await?;
         crash::point("claim: read");
-        let tickets = cursor.end_claim(&token, began, Look::Whole, rows.iter().map(|row| row.id.as_str()), None);
+        let ids = rows.iter().map(|row| (row.id.as_str(), row.attempts));
+        let tickets = cursor.end_claim(&token, began, Look::Whole, ids, None);
         let (mut claimed, mut bad) = (Vec::with_capacity(rows.len()), Vec::new());
         for (row, ticket) in rows.into_iter().zip(tickets) {
             let id = row.id.clone();
             match row.parcel() {
                 Ok(parcel) => claimed.push(Claimed::new(ticket, parcel)),
                 Err(reason) => {
-                    tracing::warn!(event_id = id.as_str(), reason, "a row that is no event was set aside as dead");
+                    tracing::warn!(
+                        event_id = id.as_str(),
+                        reason,
+                        "a row that is no event was set aside as dead"
+                    );
                     cursor.let_go(ticket);
                     bad.push((id, reason));
                 }
@@ -189,8 +203,10 @@ impl SqliteTable {
         if !bad.is_empty() {
             meters::count_set_aside(lease.lane().as_str(), bad.len() as u64);
             let (statements, now) = (Arc::clone(&sql), self.clock.now());
-            self.write(Kind::Other, move |connection| work::set_aside(connection, &statements, &token, &bad, now))
-                .await?;
+            self.write(Kind::Other, move |connection| {
+                work::set_aside(connection, &statements, &token, &bad, now)
+            })
+            .await?;
         }
         Ok(claimed)
     }
@@ -203,23 +219,24 @@ impl SqliteTable {
         let sql = self.sql().await?;
         let sorted = Arc::new(cursor.sort(outcomes));
         let (statements, work_on, now) = (Arc::clone(&sql), Arc::clone(&sorted), self.clock.now());
-        let (recorded, renewed) =
-            self.write(Kind::Settle, move |connection| work::record(connection, &statements, &work_on, now)).await?;
+        let (recorded, renewed) = self
+            .write(Kind::Settle, move |connection| work::record(connection, &statements, &work_on, now))
+            .await?;
         cursor.recorded(&sorted);
         let lost = sorted.outcomes() + sorted.unknown - recorded.min(sorted.outcomes());
         if lost > 0 {
             meters::count_lost(lease.lane().as_str(), lost);
-            tracing::warn!(rows = lost, "leases of rows were lost before their outcome came; somebody else has them");
+            tracing::warn!(
+                rows = lost,
+                "leases of rows were lost before their outcome came; somebody else has them"
+            );
         }
         let standing = sorted.standing(recorded, renewed);
+        self.memory().said.entry(lease.lane().clone()).or_default().hear(&then);
         if matches!(then, Then::GiveUp | Then::Retire(_)) {
             cursor.end();
             self.hand_back(&sql, &cursor).await?;
-            let mut memory = self.memory();
-            memory.leases.remove(&cursor.owner.run);
-            if let Then::Retire(reason) = then {
-                memory.retired.insert(lease.lane().clone(), reason);
-            }
+            self.memory().leases.remove(&cursor.owner.run);
         } else if cursor.sweep_is_due() {
             self.sweep(&sql, &cursor).await?;
         }
@@ -228,10 +245,18 @@ impl SqliteTable {
 
     async fn sweep(&self, sql: &Arc<SqliteTableSql>, cursor: &Cursor) -> Result<()> {
         let (mut swept, mut dead) = (0, 0);
+        let (statements, cutoff) = (Arc::clone(sql), work::text(self.clock.now().before(cursor.lane.lease)));
+        let look = move |connection: &Connection| {
+            connection.prepare_cached(&statements.expired)?.query_row([cutoff], |row| row.get::<_, bool>(0))
+        };
+        if !self.read(look).await? {
+            return Ok(());
+        }
         loop {
             let (statements, now, lease) = (Arc::clone(sql), self.clock.now(), cursor.lane.lease);
             let (rows, budget) = (self.options.sweep_rows.max(1), self.options.attempts_max.max(1));
-            let sweep = move |connection: &Connection| work::sweep(connection, &statements, lease, rows, budget, now);
+            let sweep =
+                move |connection: &Connection| work::sweep(connection, &statements, lease, rows, budget, now);
             let (some, some_dead) = self.write(Kind::Other, sweep).await?;
             swept += some;
             dead += some_dead;
@@ -241,14 +266,19 @@ impl SqliteTable {
         }
         if swept > 0 {
             meters::count_swept(cursor.lane.name.as_str(), swept, dead);
-            tracing::warn!(rows = swept, dead, "leases had ended without an answer; their rows are pending again");
+            tracing::warn!(
+                rows = swept,
+                dead,
+                "leases had ended without an answer; their rows are pending again"
+            );
         }
         Ok(())
     }
 
     async fn hand_back(&self, sql: &Arc<SqliteTableSql>, cursor: &Cursor) -> Result<()> {
         let (statements, left, now) = (Arc::clone(sql), cursor.left(), self.clock.now());
-        self.write(Kind::Other, move |connection| work::hand_back(connection, &statements, &left, now)).await?;
+        self.write(Kind::Other, move |connection| work::hand_back(connection, &statements, &left, now))
+            .await?;
         cursor.forget();
         Ok(())
     }

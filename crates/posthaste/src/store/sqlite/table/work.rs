@@ -35,7 +35,11 @@ impl Ask {
     }
 
     /// Leases rows and reads them, in their order.
-    pub(super) fn claim(self, connection: &Connection, sql: &SqliteTableSql) -> rusqlite::Result<Vec<RawRow>> {
+    pub(super) fn claim(
+        &self,
+        connection: &Connection,
+        sql: &SqliteTableSql,
+    ) -> rusqlite::Result<Vec<RawRow>> {
         let now = text(self.now);
         let picked = self.pick(connection, sql, &now)?;
         if picked.is_empty() {
@@ -52,10 +56,25 @@ impl Ask {
         Ok(rows)
     }
 
+    /// Whether there is nothing to claim.
+    pub(super) fn finds_nothing(
+        &self,
+        connection: &Connection,
+        sql: &SqliteTableSql,
+    ) -> rusqlite::Result<bool> {
+        Ok(self.pick(connection, sql, &text(self.now))?.is_empty())
+    }
+
     /// As many as fit; one always does.
-    fn pick(&self, connection: &Connection, sql: &SqliteTableSql, now: &str) -> rusqlite::Result<Vec<String>> {
+    fn pick(
+        &self,
+        connection: &Connection,
+        sql: &SqliteTableSql,
+        now: &str,
+    ) -> rusqlite::Result<Vec<String>> {
         let is_ordered = self.is_ordered && sql.shape().order_column().is_some();
-        let mut statement = connection.prepare_cached(if is_ordered { &sql.pick_ordered } else { &sql.pick })?;
+        let mut statement =
+            connection.prepare_cached(if is_ordered { &sql.pick_ordered } else { &sql.pick })?;
         let events = i64::from(self.room.events);
         let mut rows = if is_ordered {
             statement.query((now, events, &self.mine, &self.slow))?
@@ -153,7 +172,11 @@ pub(super) fn hand_back(
         connection.prepare_cached(&sql.released_claims)?.execute((list(&left.unsure), text(now)))?;
     }
     if !left.ids.is_empty() {
-        connection.prepare_cached(&sql.abandoned)?.execute((list(&left.ids), list(&left.tokens), text(now)))?;
+        connection.prepare_cached(&sql.abandoned)?.execute((
+            list(&left.ids),
+            list(&left.tokens),
+            text(now),
+        ))?;
     }
     Ok(())
 }
@@ -161,7 +184,9 @@ pub(super) fn hand_back(
 /// Reads the columns of an event.
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<RawRow> {
     let time = |column: usize| -> rusqlite::Result<Option<Timestamp>> {
-        Ok(row.get::<_, Option<i64>>(column)?.map(|millis| Timestamp::from_micros(millis.saturating_mul(1_000))))
+        Ok(row
+            .get::<_, Option<i64>>(column)?
+            .map(|millis| Timestamp::from_micros(millis.saturating_mul(1_000))))
     };
     Ok(RawRow {
         id: row.get(0)?,
@@ -190,7 +215,8 @@ pub(super) fn list(items: &[String]) -> String {
 /// A time as SQLite's own functions write it, in UTC with milliseconds.
 pub(super) fn text(at: Timestamp) -> String {
     let whole = at.to_string();
-    let (seconds, fraction) = whole.trim_end_matches('Z').split_once('.').unwrap_or((whole.trim_end_matches('Z'), ""));
+    let (seconds, fraction) =
+        whole.trim_end_matches('Z').split_once('.').unwrap_or((whole.trim_end_matches('Z'), ""));
     let fraction: String = fraction.chars().chain("000".chars()).take(3).collect();
     format!("{}.{fraction}", seconds.replace('T', " "))
 }
