@@ -14,7 +14,7 @@ use crate::law::{LawResult, Verdict};
 use crate::laws::consuming::ConsumeBench;
 use crate::laws::line::{ChildCommand, LineBench};
 use crate::laws::tx::TxBench;
-use crate::laws::{BROKER_LAWS, CONSUMER_LAWS, LINE_LAWS, STORE_LAWS, TX_LAWS};
+use crate::laws::{BROKER_LAWS, CONSUMER_LAWS, LINE_LAWS, ROW_LAWS, STORE_LAWS, TX_LAWS};
 use crate::rig::{Rig, RigClock, RigMaker};
 
 /// No law takes nearly so long; a law that hangs is a law that failed.
@@ -76,7 +76,8 @@ pub fn run(
 
 /// Every store law on a fresh scope of this backend.
 pub fn store_trials(maker: &Arc<dyn RigMaker>, settings: &Settings) -> Vec<Trial> {
-    let trials = STORE_LAWS.iter().map(|law| {
+    let row_laws = if maker.leases_rows() { ROW_LAWS } else { &[] };
+    let trials = STORE_LAWS.iter().chain(row_laws).map(|law| {
         let (maker, run) = (Arc::clone(maker), law.run);
         let exempt = maker.exempt(law.name);
         trial(maker.name(), law.name, maker.missing(), settings, async move || {

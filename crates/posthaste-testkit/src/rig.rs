@@ -110,6 +110,10 @@ pub trait RigMaker: Send + Sync {
         let _ = law;
         None
     }
+    /// Whether its stores lease rows and not lanes, and so obey the laws of that.
+    fn leases_rows(&self) -> bool {
+        false
+    }
     /// Opens the data at what [`Rig::url`] said, on the host's clock.
     fn open_url<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Arc<dyn Backend>>>;
     /// A fresh scope.

@@ -66,7 +66,11 @@ pub(crate) fn exempt(law: &str) -> Option<&'static str> {
         "a_new_lane_begins_where_it_says"
         | "answers_in_any_order_move_the_place_over_the_contiguous_prefix"
         | "a_slow_event_does_not_hold_the_place_and_its_answer_settles_it"
-        | "unread_and_oldest_unread_say_how_far_a_lane_is" => NO_PLACE,
+        | "unread_and_oldest_unread_say_how_far_a_lane_is"
+        | "what_was_delivered_above_the_place_is_nothing_but_delivered"
+        | "replay_and_seek_deliver_again_what_was_delivered_above_the_place"
+        | "what_is_skipped_above_the_place_was_delivered_all_the_same"
+        | "nothing_is_left_of_what_the_place_has_passed" => NO_PLACE,
         "a_stale_epoch_settles_nothing_and_says_so"
         | "a_crash_gives_back_exactly_what_was_not_settled"
         | "a_slow_event_is_handed_out_again_after_a_crash"
@@ -101,7 +105,8 @@ pub(crate) fn exempt(law: &str) -> Option<&'static str> {
         "prune_leaves_what_is_parked_and_dead_unless_asked" => COUNTED_ANEW,
         "parked_events_take_at_most_half_of_the_room"
         | "a_room_of_one_serves_parked_and_new_events_in_turn"
-        | "what_is_behind_two_retries_waits_for_both" => IN_TIME_ORDER,
+        | "what_is_behind_two_retries_waits_for_both"
+        | "what_was_delivered_before_the_log_reached_it_is_not_handed_out_again" => IN_TIME_ORDER,
         _ => return None,
     })
 }

@@ -49,6 +49,10 @@ impl RigMaker for TablePostgresRigs {
         exempt(law)
     }
 
+    fn leases_rows(&self) -> bool {
+        true
+    }
+
     fn open_url<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Arc<dyn Backend>>> {
         Box::pin(open_table(url, options(), StoreOptions::default()))
     }

@@ -54,6 +54,10 @@ impl RigMaker for TableSqliteRigs {
         }
     }
 
+    fn leases_rows(&self) -> bool {
+        true
+    }
+
     fn open_url<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Arc<dyn Backend>>> {
         Box::pin(open_table(url, options(), StoreOptions::default()))
     }
