@@ -52,9 +52,9 @@ async fn relays_killed_at_random_lose_nothing() {
 async fn a_relay_that_slept_past_its_lease_changes_nothing() {
     let Some(stand) = Stand::new("a_relay_that_slept_past_its_lease_changes_nothing").await else { return };
     stand.insert(40).await;
-    // Nobody reads this one's stdout, and one event is larger than the pipe: it holds its rows.
+    // Nobody reads this one's stdout, and all together are larger than the pipe: it holds its rows.
     let large =
-        "UPDATE openoutbox_events SET payload = convert_to('\"' || repeat('x', 200000) || '\"', 'UTF8')";
+        "UPDATE openoutbox_events SET payload = convert_to('\"' || repeat('x', 4000) || '\"', 'UTF8')";
     stand.client.batch_execute(large).await.unwrap();
     let mut command =
         stand.folder.command(&["relay", "--storage-url", &stand.url(), "--publisher", "stdout:"]);

@@ -129,7 +129,12 @@ impl PostgresTable {
         check::warn_of_order(&client, &sql, lane).await?;
         let cursor = Arc::new(Cursor::new(lane.clone(), owner.clone()));
         let driving = Arc::new(Driving { cursor: Arc::clone(&cursor), sql, claims: AsyncMutex::new(None) });
-        let before = self.memory().leases.insert(owner.run.clone(), Arc::clone(&driving));
+        let before = {
+            let mut memory = self.memory();
+            // Whoever dropped its lease without a word holds a connection no longer; its rows wait for their lease to end.
+            memory.leases.retain(|run, other| *run == owner.run || Arc::strong_count(&other.cursor) > 1);
+            memory.leases.insert(owner.run.clone(), Arc::clone(&driving))
+        };
         if let Some(before) = before {
             // What it held is unknown now: it may have been sent.
             before.cursor.end();

@@ -142,7 +142,12 @@ impl SqliteTable {
         }
         let sql = self.look().await?;
         let cursor = Arc::new(Cursor::new(lane.clone(), owner.clone()));
-        let before = self.memory().leases.insert(owner.run.clone(), Arc::clone(&cursor));
+        let before = {
+            let mut memory = self.memory();
+            // Whoever dropped its lease without a word: its rows wait for their lease to end.
+            memory.leases.retain(|run, other| *run == owner.run || Arc::strong_count(other) > 1);
+            memory.leases.insert(owner.run.clone(), Arc::clone(&cursor))
+        };
         if let Some(before) = before {
             before.end();
             self.hand_back(&sql, &before).await?;
