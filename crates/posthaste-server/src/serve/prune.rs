@@ -122,11 +122,11 @@ mod tests {
         let clock = ManualClock::at(Timestamp::from_micros(0));
         let store = Memory::on(clock.clone());
         let inbox = posthaste::consumer::Inbox::of("stock");
+        let mut event = Envelope::new("x", "{}");
+        event.id = "e".to_owned();
         let enter = async || {
             let mut tx = store.begin();
-            let entered =
-                inbox.enter(&mut tx, &[&Envelope { id: "e".to_owned(), ..Envelope::new("x", "{}") }]);
-            let entered = entered.await.unwrap();
+            let entered = inbox.enter(&mut tx, &[&event]).await.unwrap();
             tx.commit().unwrap();
             entered
         };
