@@ -4,6 +4,7 @@
 //! `CI=true` that is a failure.
 
 mod conformance {
+    pub(crate) mod deadpool_postgres;
     pub(crate) mod postgres;
     pub(crate) mod rusqlite;
     pub(crate) mod sqlite;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
             Arc::new(MemoryDriver),
             Arc::new(conformance::sqlx_sqlite::SqlxSqliteDriver),
             Arc::new(conformance::sqlx_postgres::SqlxPostgresDriver),
+            Arc::new(conformance::deadpool_postgres::DeadpoolPostgresDriver),
         ],
         &[Arc::new(LocalRigs)],
     )
