@@ -78,12 +78,14 @@ pub struct Delivery {
     pub attempt: u32,
     /// How it is answered.
     pub receipt: Box<dyn Receipt>,
+    /// Since when a consumer holds it, and its key with it, because the broker would let others of the key pass.
+    pub(crate) held_since: Option<tokio::time::Instant>,
 }
 
 impl Delivery {
     /// Joins an event and its receipt.
     pub fn new(envelope: Arc<Envelope>, attempt: u32, receipt: Box<dyn Receipt>) -> Self {
-        Self { envelope, attempt, receipt }
+        Self { envelope, attempt, receipt, held_since: None }
     }
 }
 
