@@ -9,6 +9,10 @@ extern crate self as posthaste;
 pub mod broker;
 pub mod store;
 pub mod target;
+#[cfg(any(feature = "amqp", feature = "postgres"))]
+mod tls;
+#[cfg(any(feature = "amqp", feature = "postgres"))]
+mod url;
 
 #[cfg(feature = "derive")]
 pub use posthaste_derive::Event;

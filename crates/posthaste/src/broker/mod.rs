@@ -1,5 +1,8 @@
 //! Brokers, and the one place where a broker's URL is opened.
 
+#[cfg(feature = "amqp")]
+pub mod amqp;
+
 use std::sync::Arc;
 
 use posthaste_core::{Error, Result};
