@@ -10,10 +10,10 @@ use posthaste_core::{Error, Result};
 /// The longest name of anything in AMQP.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Patterns for the names, in which `{group}`, `{topic}`, `{queue}` and `{tier}` are filled in.
+/// Patterns for the names, in which `{group}`, `{queue}` and `{tier}` are filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Naming {
-    queue: String,
+pub(super) struct Naming {
+    prefix: String,
     retry: String,
     dead: String,
 }
@@ -30,44 +30,46 @@ pub(super) struct Names {
 }
 
 impl Naming {
-    /// Calls a group's queue for a topic so; `{group}` and `{topic}` must be in it.
-    ///
-    /// # Errors
-    /// `Config` when one of them is missing: groups or topics would share a queue.
-    pub fn queue(mut self, pattern: &str) -> Result<Self> {
-        needs(pattern, "{group}")?;
-        needs(pattern, "{topic}")?;
-        self.queue = pattern.to_owned();
-        Ok(self)
+    /// Begins the names of a group's queues so; `{group}` in it is the group. Without that it is for one group alone.
+    pub(super) fn set_prefix(&mut self, pattern: &str) -> Result<()> {
+        if pattern.is_empty() {
+            return Err(Error::config("the prefix of queue names is empty"));
+        }
+        self.prefix = pattern.to_owned();
+        Ok(())
     }
 
     /// Calls the retry queue of a tier so; `{queue}` and `{tier}` must be in it.
-    ///
-    /// # Errors
-    /// `Config` when one of them is missing.
-    pub fn retry(mut self, pattern: &str) -> Result<Self> {
+    pub(super) fn set_retry(&mut self, pattern: &str) -> Result<()> {
         needs(pattern, "{queue}")?;
         needs(pattern, "{tier}")?;
         self.retry = pattern.to_owned();
-        Ok(self)
+        Ok(())
     }
 
     /// Calls the dead queue so; `{queue}` must be in it, and something more.
-    ///
-    /// # Errors
-    /// `Config` when that is not so.
-    pub fn dead(mut self, pattern: &str) -> Result<Self> {
+    pub(super) fn set_dead(&mut self, pattern: &str) -> Result<()> {
         needs(pattern, "{queue}")?;
         if pattern == "{queue}" {
             return Err(Error::config("the dead queue cannot have the name of the queue itself"));
         }
         self.dead = pattern.to_owned();
-        Ok(self)
+        Ok(())
+    }
+
+    /// Whether every group has names of its own.
+    pub(super) fn tells_groups_apart(&self) -> bool {
+        self.prefix.contains("{group}")
+    }
+
+    /// What a group's names begin with.
+    fn prefix_of(&self, group: &str) -> String {
+        self.prefix.replace("{group}", group)
     }
 
     /// The names for one topic of a group.
     pub(super) fn of(&self, group: &str, topic: &Pattern, tiers: usize) -> Result<Names> {
-        let queue = self.queue.replace("{group}", group).replace("{topic}", topic.as_str());
+        let queue = format!("{}.{topic}", self.prefix_of(group));
         let retry = |tier: usize| {
             self.retry.replace("{queue}", &queue).replace("{tier}", &tier.to_string())
         };
@@ -103,7 +105,7 @@ impl Naming {
 
     /// The queue that says which topics a group reads.
     pub(super) fn index(&self, group: &str) -> String {
-        format!("{group}.topics")
+        format!("{}.topics", self.prefix_of(group))
     }
 }
 
@@ -111,7 +113,7 @@ impl Naming {
 impl Default for Naming {
     fn default() -> Self {
         Self {
-            queue: "{group}.{topic}".to_owned(),
+            prefix: "{group}".to_owned(),
             retry: "{queue}.retry.{tier}".to_owned(),
             dead: "{queue}.dlq".to_owned(),
         }
@@ -156,14 +158,19 @@ mod tests {
 
     #[test]
     fn every_name_can_be_chosen_as_long_as_they_stay_apart() {
-        let naming = Naming::default().queue("q:{topic}:{group}").unwrap();
-        let naming = naming.retry("{queue}/{tier}").unwrap().dead("dead-{queue}").unwrap();
+        let mut naming = Naming::default();
+        assert!(naming.tells_groups_apart());
+        naming.set_prefix("shop:{group}").unwrap();
+        naming.set_retry("{queue}/{tier}").unwrap();
+        naming.set_dead("dead-{queue}").unwrap();
         let names = naming.of("g", &pattern("t"), 1).unwrap();
-        assert_eq!((names.queue.as_str(), names.dead.as_str()), ("q:t:g", "dead-q:t:g"));
-        assert_eq!(names.retry, ["q:t:g/0"]);
-        assert!(Naming::default().queue("{topic}").is_err());
-        assert!(Naming::default().retry("{queue}").is_err());
-        assert!(Naming::default().dead("{queue}").is_err());
+        assert_eq!((names.queue.as_str(), names.dead.as_str()), ("shop:g.t", "dead-shop:g.t"));
+        assert_eq!((names.retry, naming.index("g")), (vec!["shop:g.t/0".to_owned()], "shop:g.topics".to_owned()));
+        naming.set_prefix("ecom").unwrap();
+        assert!(!naming.tells_groups_apart());
+        assert!(naming.set_prefix("").is_err());
+        assert!(naming.set_retry("{queue}").is_err());
+        assert!(naming.set_dead("{queue}").is_err());
     }
 
     #[test]

@@ -11,7 +11,7 @@ const TIER_MAX: Duration = Duration::from_millis(u32::MAX as u64);
 
 /// The times of the retry queues, the shortest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tiers(Vec<Duration>);
+pub(super) struct Tiers(Vec<Duration>);
 
 /// How a pause is waited: in which tier, and what is left of it after that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Tiers {
     /// # Errors
     /// `Config` when there are none or more than 16, when they do not grow, or when one is shorter than a millisecond or
     /// longer than 49 days.
-    pub fn new(times: impl IntoIterator<Item = Duration>) -> Result<Self> {
+    pub(super) fn new(times: impl IntoIterator<Item = Duration>) -> Result<Self> {
         let times: Vec<Duration> = times.into_iter().collect();
         if times.is_empty() || times.len() > TIERS_MAX {
             return Err(Error::config(format!(
@@ -48,7 +48,7 @@ impl Tiers {
     }
 
     /// The times, the shortest first.
-    pub fn times(&self) -> &[Duration] {
+    pub(super) fn times(&self) -> &[Duration] {
         &self.0
     }
 
