@@ -2,16 +2,20 @@
 
 mod link;
 mod mapping;
+mod publisher;
 mod settings;
+mod target;
 mod url;
 mod wire;
 
 use std::sync::Arc;
 
 use posthaste_core::Result;
+use posthaste_core::target::Capabilities;
 
 use self::link::{Link, Role};
 pub use self::mapping::{Mapping, Route};
+use self::publisher::Publisher;
 pub use self::settings::{Format, QueueType, Settings, Unrouted};
 
 /// RabbitMQ as a target and a broker.
@@ -21,7 +25,10 @@ pub use self::settings::{Format, QueueType, Settings, Unrouted};
 #[derive(Clone, Debug)]
 pub struct AmqpBroker {
     settings: Arc<Settings>,
+    capabilities: Capabilities,
     publishing: Link,
+    publisher: Publisher,
+    #[expect(dead_code, reason = "consuming comes next")]
     consuming: Link,
 }
 
@@ -34,6 +41,10 @@ impl AmqpBroker {
         settings.check()?;
         let publishing = Link::new(&settings.link, Role::Publish)?;
         let consuming = Link::new(&settings.link, Role::Consume)?;
-        Ok(Self { settings: Arc::new(settings), publishing, consuming })
+        // What may be dropped need not come back.
+        let mandatory = settings.publishing.unrouted != Unrouted::Drop;
+        let publisher = Publisher::new(publishing.clone(), settings.publishing.confirm_timeout, mandatory);
+        let capabilities = target::capabilities(&settings);
+        Ok(Self { settings: Arc::new(settings), capabilities, publishing, publisher, consuming })
     }
 }

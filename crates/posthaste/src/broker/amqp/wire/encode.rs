@@ -1,6 +1,8 @@
 //! An event as a message, checked before it is sent: the broker answers a message that it cannot take by closing the
 //! channel, and with it everybody else's.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lapin::BasicProperties;
@@ -26,19 +28,16 @@ pub(in crate::broker::amqp) struct Message {
     pub(in crate::broker::amqp) body: Body,
 }
 
-/// What is sent: the event's own bytes, or a new text around them.
+/// What is sent: the event's own bytes, or a text around them.
 #[derive(Clone, Debug)]
-pub(in crate::broker::amqp) enum Body {
-    Payload(std::sync::Arc<Envelope>),
-    Text(Vec<u8>),
+pub(in crate::broker::amqp) struct Body {
+    pub(in crate::broker::amqp) envelope: Arc<Envelope>,
+    text: Option<Vec<u8>>,
 }
 
 impl Body {
     pub(in crate::broker::amqp) fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Payload(envelope) => &envelope.payload,
-            Self::Text(text) => text,
-        }
+        self.text.as_deref().unwrap_or(&self.envelope.payload)
     }
 }
 
@@ -62,19 +61,20 @@ pub(in crate::broker::amqp) fn encode(
             ));
         }
         if name != DATASCHEMA || publishing.format == Format::Raw {
-            headers.insert(short("header name", name)?, text(value));
+            headers.insert(short("header name", name)?, long(value));
         }
     }
-    let (content_type, body) = match publishing.format {
+    let (content_type, text) = match publishing.format {
         Format::Binary => {
             attributes(parcel, |name, value| {
-                headers.insert(ShortString::from(format!("{PREFIX}{name}")), text(value));
+                headers.insert(ShortString::from(format!("{PREFIX}{name}")), long(value));
             });
-            (envelope.content_type.as_str(), Body::Payload(envelope.clone()))
+            (envelope.content_type.as_str(), None)
         }
-        Format::Structured => (STRUCTURED, Body::Text(structured(parcel))),
-        Format::Raw => (envelope.content_type.as_str(), Body::Payload(envelope.clone())),
+        Format::Structured => (STRUCTURED, Some(structured(parcel))),
+        Format::Raw => (envelope.content_type.as_str(), None),
     };
+    let body = Body { envelope: Arc::clone(envelope), text };
     let size = body.bytes().len() as u64;
     if size > publishing.message_bytes_max {
         let limit = publishing.message_bytes_max;
@@ -148,7 +148,7 @@ fn structured(parcel: &Parcel) -> Vec<u8> {
     out
 }
 
-fn text(value: &str) -> AMQPValue {
+fn long(value: &str) -> AMQPValue {
     AMQPValue::LongString(value.into())
 }
 
@@ -164,4 +164,92 @@ fn rejected(what: &str, message: String) -> DeliverError {
 
 pub(in crate::broker::amqp) fn too_large(message: String) -> DeliverError {
     DeliverError::new(DeliverKind::TooLarge, "too large", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_core::time::Timestamp;
+
+    use super::*;
+    use crate::broker::amqp::mapping::{Mapping, Route};
+
+    fn parcel(change: impl FnOnce(&mut Envelope)) -> Parcel {
+        let mut envelope = Envelope::new("order.placed", "{\"n\":1}");
+        envelope.id = "e1".to_owned();
+        change(&mut envelope);
+        Parcel::new(Arc::new(envelope), 1, false, Timestamp::from_micros(1_700_000_000_000_000))
+    }
+
+    fn header<'a>(message: &'a Message, name: &str) -> Option<&'a [u8]> {
+        match message.properties.headers().as_ref()?.inner().get(name)? {
+            AMQPValue::LongString(text) => Some(text.as_bytes()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_binary_event_has_its_attributes_as_headers() {
+        let event = parcel(|envelope| {
+            envelope.source = "/shop".to_owned();
+            envelope.key = Some("k".to_owned());
+            envelope.topic = "orders".to_owned();
+            envelope.version = 2;
+            envelope.headers.insert("traceparent".to_owned(), "00-ab".to_owned());
+            envelope.headers.insert("dataschema".to_owned(), "urn:x".to_owned());
+        });
+        let message = encode(&event, &Publishing::default()).unwrap();
+        assert_eq!((message.exchange.as_str(), message.routing_key.as_str()), ("posthaste", "orders"));
+        for (name, value) in [
+            ("cloudEvents_specversion", "1.0"),
+            ("cloudEvents_id", "e1"),
+            ("cloudEvents_source", "/shop"),
+            ("cloudEvents_type", "order.placed"),
+            ("cloudEvents_partitionkey", "k"),
+            ("cloudEvents_posthastetopic", "orders"),
+            ("cloudEvents_posthasteversion", "2"),
+            ("cloudEvents_dataschema", "urn:x"),
+            ("traceparent", "00-ab"),
+        ] {
+            assert_eq!(header(&message, name), Some(value.as_bytes()), "{name}");
+        }
+        assert_eq!(header(&message, "dataschema"), None);
+        let properties = &message.properties;
+        assert_eq!(properties.message_id().as_ref().unwrap().as_str(), "e1");
+        assert_eq!(properties.kind().as_ref().unwrap().as_str(), "order.placed");
+        assert_eq!((*properties.delivery_mode(), *properties.timestamp()), (Some(2), Some(1_700_000_000)));
+        assert_eq!(message.body.bytes(), b"{\"n\":1}");
+    }
+
+    #[test]
+    fn a_structured_event_is_one_json_object_and_keeps_its_bytes() {
+        let publishing = Publishing { format: Format::Structured, ..Publishing::default() };
+        let message = encode(&parcel(|_| {}), &publishing).unwrap();
+        let json: Value = serde_json::from_slice(message.body.bytes()).unwrap();
+        assert_eq!((&json["data"], &json["source"]), (&json!({"n": 1}), &json!("/")));
+        assert_eq!(message.properties.content_type().as_ref().unwrap().as_str(), STRUCTURED);
+        for payload in [&b"{\"n\":1} "[..], b"\xff", b"plain", b""] {
+            let message = encode(&parcel(|envelope| envelope.payload = payload.to_vec()), &publishing).unwrap();
+            let json: Value = serde_json::from_slice(message.body.bytes()).unwrap();
+            assert_eq!(STANDARD.decode(json["data_base64"].as_str().unwrap()).unwrap(), payload);
+        }
+    }
+
+    #[test]
+    fn what_the_broker_would_close_the_channel_for_is_refused_here() {
+        let long = "x".repeat(256);
+        let publishing = Publishing {
+            mapping: Mapping::custom(|envelope| Route::new("e", format!("{}{}", envelope.topic, "y".repeat(250)))),
+            ..Publishing::default()
+        };
+        let error = encode(&parcel(|_| {}), &publishing).unwrap_err();
+        assert_eq!((error.kind, error.code.as_str()), (DeliverKind::Rejected, "amqp routing key"));
+        let error = encode(&parcel(|envelope| envelope.event_type = long.clone()), &Publishing::default());
+        assert_eq!(error.unwrap_err().kind, DeliverKind::Rejected);
+        for name in [long.as_str(), "cloudEvents_id", "cloudEvents:id"] {
+            let event = parcel(|envelope| drop(envelope.headers.insert(name.to_owned(), String::new())));
+            assert_eq!(encode(&event, &Publishing::default()).unwrap_err().kind, DeliverKind::Rejected);
+        }
+        let publishing = Publishing { message_bytes_max: 6, ..Publishing::default() };
+        assert_eq!(encode(&parcel(|_| {}), &publishing).unwrap_err().kind, DeliverKind::TooLarge);
+    }
 }
