@@ -110,10 +110,12 @@ impl Topology<'_> {
 
     async fn exchange(&self, channel: &Channel, name: &str, kind: &str) -> Result<()> {
         let options = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
-        let kind = ExchangeKind::Custom(kind.to_owned());
-        let shown = kind.kind().to_owned();
-        let declared = channel.exchange_declare(name.into(), kind, options, FieldTable::default()).await;
-        declared.map_err(|error| refused(&error, &format!("exchange {name:?}"), &format!("of another type than {shown} or not durable; say its type with exchange_type=TYPE, choose another exchange, or use it as it is with declare=false")))
+        let custom = ExchangeKind::Custom(kind.to_owned());
+        let declared = channel.exchange_declare(name.into(), custom, options, FieldTable::default()).await;
+        declared.map_err(|error| {
+            let otherwise = format!("of another type than {kind} or not durable; say its type with exchange_type=TYPE, choose another exchange, or use it as it is with declare=false");
+            refused(&error, &format!("exchange {name:?}"), &otherwise)
+        })
     }
 
     fn arguments(&self, names: &Names) -> FieldTable {

@@ -10,7 +10,7 @@ use posthaste_core::{Error, Result};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{DATASCHEMA, KEY, NO_SOURCE, PREFIX, PREFIX_COLON, STRUCTURED, TOPIC, VERSION};
+use super::{KEY, NO_SOURCE, PREFIX, PREFIX_COLON, STRUCTURED, TOPIC, VERSION};
 
 /// What brokers and we put on a message, which is no business of a handler's.
 const NOT_HEADERS: [&str; 4] = ["x-death", "x-first-death-", "x-last-death-", "x-delivery-count"];
