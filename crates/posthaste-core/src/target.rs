@@ -119,6 +119,9 @@ pub struct Capabilities {
     pub in_flight_max: u32,
     /// The largest payload it takes; larger ones are dead with code `too large`.
     pub payload_bytes_max: u64,
+    /// How long it may take to answer by itself, where it tells a late answer from a lost connection: a lane waits at least
+    /// so long, whatever its own timeout.
+    pub answers_within: Duration,
     /// What a consumer group keeps of the order of a key.
     pub order: OrderKept,
     /// Whether topics can be patterns when consuming.
@@ -143,6 +146,7 @@ impl Capabilities {
             burst_max: 1_000,
             in_flight_max: u32::MAX,
             payload_bytes_max: u64::MAX,
+            answers_within: Duration::ZERO,
             order: OrderKept::None,
             patterns: false,
             delayed_release: false,
@@ -170,6 +174,13 @@ impl Capabilities {
     #[must_use]
     pub fn payload_bytes_max(mut self, bytes: u64) -> Self {
         self.payload_bytes_max = bytes;
+        self
+    }
+
+    /// Answers within this span by itself, if only to say that the answer is late.
+    #[must_use]
+    pub fn answers_within(mut self, span: Duration) -> Self {
+        self.answers_within = span;
         self
     }
 

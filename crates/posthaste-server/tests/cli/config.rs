@@ -75,7 +75,7 @@ fn a_wrong_url_names_its_flag_and_keeps_its_password() {
     answer.assert_failed(3, &["--store: store.url is not the address of a store", "sqlite://FILE"]);
     assert!(!answer.stderr.contains("hunter2"));
     let answer = folder.run(&["relay", "--to", "gopher://me:hunter2@host"]);
-    answer.assert_failed(3, &["--to: lanes.main.to is wrong", "null: and stdout:"]);
+    answer.assert_failed(3, &["--to: lanes.main.to is wrong", "null:, stdout:"]);
     assert!(!answer.stderr.contains("hunter2"));
 }
 

@@ -11,6 +11,9 @@ pub use posthaste_core::broker::*;
 pub use posthaste_core::local::LocalBroker;
 
 /// What this build can consume from.
+#[cfg(feature = "amqp")]
+const SCHEMES: [&str; 3] = ["local:", "amqp:", "amqps:"];
+#[cfg(not(feature = "amqp"))]
 const SCHEMES: [&str; 1] = ["local:"];
 
 /// A broker in this process: no dependency, no server.

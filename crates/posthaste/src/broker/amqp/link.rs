@@ -176,13 +176,19 @@ impl Link {
         }
     }
 
-    /// Tries a connection that somebody doubts; answers whether it is well. One that does not answer is given up.
-    pub(super) async fn try_out(&self, generation: u64) -> bool {
-        if self.generation() != Some(generation) {
-            return false;
+    /// Tries a connection that somebody doubts, for at most so long; answers whether it is well. One that does not answer
+    /// is given up.
+    pub(super) async fn try_out(&self, generation: u64, within: Duration) -> bool {
+        let live = match &*self.0.shared.state.borrow() {
+            State::Live(live) if live.generation == generation => Arc::clone(live),
+            _ => return false,
+        };
+        let is_well = matches!(timeout(within, live.connection.create_channel()).await, Ok(Ok(_)));
+        if !is_well {
+            // The watcher sees its end, and makes a new one.
+            live.plug.pull();
         }
-        self.0.shared.doubt.notify_one();
-        self.probe().await.is_ok() && self.generation() == Some(generation)
+        is_well
     }
 
     /// The connection that lives now; waits for the very first attempt, and for nothing else.

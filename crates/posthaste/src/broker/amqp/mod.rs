@@ -35,7 +35,20 @@ pub struct AmqpBroker {
     consume: Arc<Consume>,
 }
 
+/// Whether a URL is for this broker, by its scheme.
+pub(crate) fn is_url(url: &str) -> bool {
+    url.starts_with("amqp:") || url.starts_with("amqps:")
+}
+
 impl AmqpBroker {
+    /// At this URL, with the settings in it; connects to nothing yet.
+    ///
+    /// # Errors
+    /// `Config` for a URL or settings that cannot be used; nothing secret is repeated.
+    pub fn at(url: &str) -> Result<Self> {
+        Self::new(url.parse()?)
+    }
+
     /// With these settings; connects to nothing yet.
     ///
     /// # Errors

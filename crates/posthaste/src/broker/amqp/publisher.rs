@@ -22,6 +22,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+pub(super) use self::press::patience;
 use self::press::{Batch, Press};
 use super::link::{Link, Refusal};
 use super::wire::encode::Message;

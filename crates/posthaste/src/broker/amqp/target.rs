@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::AmqpBroker;
 use super::link::{Refusal, refusal, told};
 use super::mapping::Mapping;
-use super::publisher::Said;
+use super::publisher::{Said, patience};
 use super::settings::{Settings, Unrouted};
 use super::wire::encode::{encode, too_large};
 
@@ -63,6 +63,7 @@ pub(super) fn capabilities(settings: &Settings) -> Capabilities {
         .burst_max(BURST_MAX)
         .in_flight_max(settings.publishing.window)
         .payload_bytes_max(settings.publishing.message_bytes_max)
+        .answers_within(settings.publishing.confirm_timeout + patience(settings.publishing.confirm_timeout))
         .order(OrderKept::PerKey)
         .patterns()
         .delayed_release()

@@ -275,9 +275,10 @@ impl Press {
         if let Some(reason) = self.link.blocked() {
             return self.give_up(&Said::Blocked(reason));
         }
-        let (link, generation) = (self.link.clone(), self.opened.as_ref().map_or(0, |opened| opened.generation));
-        let doubt =
-            self.doubt.get_or_insert_with(|| Box::pin(async move { link.try_out(generation).await }));
+        let (link, within) = (self.link.clone(), patience(self.confirm_timeout));
+        let generation = self.opened.as_ref().map_or(0, |opened| opened.generation);
+        let asking = async move { link.try_out(generation, within).await };
+        let doubt = self.doubt.get_or_insert_with(|| Box::pin(asking));
         let Poll::Ready(is_well) = doubt.poll_unpin(cx) else { return };
         self.doubt = None;
         let said = if is_well { Said::Silent } else { Said::Lost("the broker does not answer".to_owned()) };
@@ -309,6 +310,11 @@ impl Press {
         }
         self.answer_waiting(said);
     }
+}
+
+/// How long the broker may take to show that it is there, when a confirm is late.
+pub(in crate::broker::amqp) fn patience(confirm_timeout: Duration) -> Duration {
+    confirm_timeout / 2
 }
 
 /// What is to be said about a message, all things considered.
