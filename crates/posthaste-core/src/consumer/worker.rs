@@ -161,6 +161,8 @@ impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
                 warn!({ field::CONSUMER } = &*self.engine.name, { field::EVENT_ID } = envelope.id, { field::ATTEMPTS } = attempt, { field::ERROR } = %reason.message, code = %reason.code, "an event is dead");
                 let letter = Letter::new(&self.engine.name, &envelope, attempt, &reason);
                 let stepped = Stepped::Dead(reason.clone());
+                let held = delivery.held_since.map(|since| since.elapsed());
+                let reason = reason.tried(attempt, held);
                 if self.answered(delivery.receipt.bury(reason), &envelope).await {
                     tell(self.engine.on_dead.as_ref(), &letter);
                 }

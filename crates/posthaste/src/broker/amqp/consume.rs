@@ -11,7 +11,6 @@ mod receipt;
 mod topology;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lapin::options::{BasicConsumeOptions, BasicQosOptions};
@@ -20,7 +19,6 @@ use posthaste_core::broker::{Broker, Feed, FeedSpec};
 use posthaste_core::lane::Order;
 use posthaste_core::pattern::Pattern;
 use posthaste_core::{BoxFuture, Error, Result};
-use tokio::sync::Notify;
 
 use self::feed::AmqpFeed;
 use self::mover::Mover;
@@ -88,16 +86,9 @@ impl AmqpBroker {
         let prefetch = u16::try_from(spec.prefetch).unwrap_or(u16::MAX);
         let asked = channel.basic_qos(prefetch, BasicQosOptions::default()).await;
         asked.map_err(|error| told("say how many messages may be unsettled", &error))?;
-        let line = Arc::new(Line {
-            channel: channel.clone(),
-            mover: side.mover.clone(),
-            tiers: side.tiers.clone(),
-            ordered: spec.order == Order::PerKey,
-            prefetch: usize::from(prefetch),
-            outstanding: AtomicUsize::new(0),
-            room: Notify::new(),
-            subscriptions: Mutex::default(),
-        });
+        let ordered = spec.order == Order::PerKey;
+        let (mover, tiers) = (side.mover.clone(), side.tiers.clone());
+        let line = Arc::new(Line::new(channel.clone(), mover, tiers, ordered, usize::from(prefetch)));
         let sieve = (settings.consuming.exchange_type == "fanout").then(|| spec.clone());
         let mut feed = AmqpFeed::new(Arc::clone(&line), side.link.clone(), opened.generation, sieve);
         for names in names {

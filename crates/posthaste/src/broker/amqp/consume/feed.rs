@@ -61,6 +61,9 @@ impl AmqpFeed {
         loop {
             let mut settled = std::pin::pin!(line.room.notified());
             settled.as_mut().enable();
+            if let Some(error) = line.failure() {
+                return Err(error);
+            }
             let most = at_most.max(1);
             while self.ready.len() < most && line.room() > 0 {
                 match self.incoming.next().now_or_never() {
@@ -75,7 +78,8 @@ impl AmqpFeed {
             let has_room = line.room() > 0;
             tokio::select! {
                 heard = self.incoming.next(), if has_room => self.take_in(heard)?,
-                () = settled, if !has_room => {}
+                // There is room, or the line has failed.
+                () = settled => {}
                 Some(done) = self.chores.next(), if !self.chores.is_empty() => report(done),
                 why = self.link.lost(self.generation) => return Err(Error::unavailable(why)),
             }

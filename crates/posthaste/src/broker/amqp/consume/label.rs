@@ -86,7 +86,9 @@ impl Label {
     /// It is dead, and this queue had it.
     pub(super) fn died(&mut self, queue: &str, reason: Reason) {
         let now = SystemClock.now();
-        self.first_failed_at.get_or_insert(now);
+        self.attempts = reason.attempts.unwrap_or(self.attempts);
+        self.first_failed_at.get_or_insert(now.before(reason.held.unwrap_or_default()));
+        let reason = Reason::new(reason.code, reason.message);
         self.dead = Some(Dead { reason, at: Some(now), queue: Some(queue.to_owned()) });
     }
 
@@ -200,7 +202,8 @@ mod tests {
         assert_eq!((label.attempts, label.routing_key.as_str()), (0, "orders"));
         label.failed(3, Count::Attempt);
         label.wait = Duration::from_millis(1_500);
-        label.died("g.orders", Reason::new("smell", "it smells"));
+        label.died("g.orders", Reason::new("smell", "it smells").tried(4, None));
+        assert_eq!(label.attempts, 4, "the consumer knows best");
         let moved = label.on(&came());
         assert_eq!(Label::read(&moved, "", "g.orders.retry.0"), label, "also after the routing key has changed");
         assert_eq!((moved.expiration(), moved.user_id()), (&None, &None), "these would do harm");

@@ -41,6 +41,8 @@ impl Mover {
         let confirmation = match confirmed {
             Ok(confirmation) => confirmation?,
             Err(_) => {
+                // What may be confirmed later is no more waited for on this channel.
+                *self.0.channel.lock().await = None;
                 let patience = self.0.patience;
                 return Err(Error::unavailable(format!("not confirmed within {patience:?}")).during(doing()));
             }

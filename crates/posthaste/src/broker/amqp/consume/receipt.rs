@@ -1,7 +1,7 @@
 //! Answers for one message: acknowledged, moved and then acknowledged, or given back.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -30,30 +30,62 @@ pub(super) struct Line {
     pub(super) tiers: Tiers,
     /// Whether the order of a key counts.
     pub(super) ordered: bool,
-    pub(super) prefetch: usize,
+    prefetch: usize,
     pub(super) outstanding: AtomicUsize,
-    /// Rings when something was settled.
+    /// Rings when there is room again, and at the end.
     pub(super) room: Notify,
+    /// Why nothing more may come on this channel: something on it can be given back only together with the rest.
+    failure: Mutex<Option<String>>,
     /// With order per key the subscription ends with the last receipt, not with the feed: as long as something is unsettled
     /// here, no other member of the group may get what comes after it.
-    pub(super) subscriptions: Mutex<Vec<lapin::Consumer>>,
+    subscriptions: Mutex<Vec<lapin::Consumer>>,
 }
 
 impl Line {
+    pub(super) fn new(channel: Channel, mover: Mover, tiers: Tiers, ordered: bool, prefetch: usize) -> Self {
+        Self {
+            channel,
+            mover,
+            tiers,
+            ordered,
+            prefetch,
+            outstanding: AtomicUsize::new(0),
+            room: Notify::new(),
+            failure: Mutex::default(),
+            subscriptions: Mutex::default(),
+        }
+    }
+
+    /// Ends the feed with this error: it is opened anew, and everything that was not settled comes again, in order.
+    fn fail(&self, error: &Error) {
+        *lock(&self.failure) = Some(error.to_string());
+        self.room.notify_one();
+    }
+
+    pub(super) fn failure(&self) -> Option<Error> {
+        lock(&self.failure).clone().map(Error::unavailable)
+    }
+
     pub(super) fn room(&self) -> usize {
         self.prefetch.saturating_sub(self.outstanding.load(Ordering::Acquire))
     }
 
     pub(super) fn keep(&self, subscription: lapin::Consumer) {
-        self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner).push(subscription);
+        lock(&self.subscriptions).push(subscription);
     }
 
     /// Answers whether nothing is unsettled any more.
     fn settled(&self) -> bool {
         let before = self.outstanding.fetch_sub(1, Ordering::AcqRel);
-        self.room.notify_one();
+        if before >= self.prefetch {
+            self.room.notify_one();
+        }
         before == 1
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A message's bytes, as they came.
@@ -149,6 +181,9 @@ impl Hold {
             Ok(()) => self.ack().await,
             Err(error) => {
                 sleep(BRAKE).await;
+                if self.in_order {
+                    self.line.fail(&error);
+                }
                 Err(error)
             }
         }
