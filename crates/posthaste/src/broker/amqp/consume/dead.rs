@@ -5,7 +5,7 @@
 //! [`LOOK_BYTES_MAX`] bytes of each queue, the oldest first.
 
 use lapin::Channel;
-use lapin::options::{BasicAckOptions, BasicGetOptions, QueueDeclareOptions};
+use lapin::options::{BasicAckOptions, BasicGetOptions, BasicNackOptions, QueueDeclareOptions};
 use lapin::types::{FieldTable, ShortString};
 use posthaste_core::admin::{
     Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, LaneView, Page, Record,
@@ -168,7 +168,7 @@ impl AmqpBroker {
         let mut applied = Applied::default();
         let channel = self.consume.link.channel().await?.channel;
         let Some(mut left) = count(&channel, &names.dead).await? else { return Ok(applied) };
-        let mut bytes = 0;
+        let (mut bytes, mut kept) = (0, None);
         if bounded {
             left = left.min(LOOK_MAX);
         }
@@ -182,12 +182,17 @@ impl AmqpBroker {
             bytes += message.data.len() as u64;
             let label = Label::read(&message.properties, message.exchange.as_str(), message.routing_key.as_str());
             let letter = Letter::new(filter, &message, &label)?;
-            if !letter.matches(filter) {
-                continue;
-            }
-            applied.matched += 1;
-            match tell(letter) {
-                Fate::Keep => continue,
+            let fate = if letter.matches(filter) {
+                applied.matched += 1;
+                tell(letter)
+            } else {
+                Fate::Keep
+            };
+            match fate {
+                Fate::Keep => {
+                    kept = Some(message.delivery_tag);
+                    continue;
+                }
                 Fate::Redrive => {
                     let properties = label.redriven().on(&message.properties);
                     self.consume.mover.put(&names.queue, properties, &message.data).await?;
@@ -198,11 +203,20 @@ impl AmqpBroker {
             acked.map_err(|error| told(&format!("take a message out of the queue {:?}", names.dead), &error))?;
             applied.changed += 1;
         }
-        // Closed with an answer, so that what goes back is there again when we say that we are done.
-        let closed = channel.close(200, "looked".into()).await;
-        closed.map_err(|error| told(&format!("give back to the queue {:?}", names.dead), &error))?;
+        give_back(&channel, kept).await.map_err(|error| {
+            told(&format!("give back what was looked at in the queue {:?}", names.dead), &error)
+        })?;
         Ok(applied)
     }
+}
+
+/// Gives back everything up to this message. Said in words and not by closing the channel alone: the broker answers a close before
+/// it has put anything back, and whoever looks next would find nothing.
+async fn give_back(channel: &Channel, kept: Option<u64>) -> lapin::Result<()> {
+    if let Some(tag) = kept {
+        channel.basic_nack(tag, BasicNackOptions { multiple: true, requeue: true }).await?;
+    }
+    channel.close(200, "looked".into()).await
 }
 
 /// How many messages are ready in a queue; `None` if it is not there.
