@@ -8,17 +8,24 @@ use std::sync::Arc;
 use posthaste_core::{Error, Result};
 
 pub use posthaste_core::broker::*;
+pub use posthaste_core::bus::Bus;
 pub use posthaste_core::local::LocalBroker;
 
 /// What this build can consume from.
-#[cfg(feature = "amqp")]
-const SCHEMES: [&str; 3] = ["local:", "amqp:", "amqps:"];
-#[cfg(not(feature = "amqp"))]
 const SCHEMES: [&str; 1] = ["local:"];
 
 /// A broker in this process: no dependency, no server.
 pub fn local() -> LocalBroker {
     LocalBroker::new()
+}
+
+/// A bus on the broker that a URL names; none is `local:`, a broker in this process, so that a program runs without a server
+/// until somebody gives it one.
+///
+/// # Errors
+/// As [`open`].
+pub async fn bus(url: Option<&str>) -> Result<Bus> {
+    Ok(Bus::on(open(url.unwrap_or("local:")).await?))
 }
 
 /// Opens the broker that a URL names: `local:`, a new one in this process.
