@@ -155,14 +155,6 @@ impl Link {
         }
     }
 
-    /// The connection that lives now, by its generation.
-    pub(super) fn generation(&self) -> Option<u64> {
-        match &*self.0.shared.state.borrow() {
-            State::Live(live) => Some(live.generation),
-            _ => None,
-        }
-    }
-
     /// Waits until this connection is lost; answers why. At once if it is lost already.
     pub(super) async fn lost(&self, generation: u64) -> String {
         let mut states = self.0.shared.state.subscribe();
