@@ -130,9 +130,14 @@ pub struct Capabilities {
     pub delayed_release: bool,
     /// Whether a delivery that was released holds the later ones of its key back until it is settled.
     pub release_in_order: bool,
+    /// Where a released delivery does not hold its key: for how long a consumer may hold it in its own process instead.
+    pub hold_max: Duration,
     /// Whether it can hand out again what was acknowledged.
     pub replay: bool,
 }
+
+/// Brokers take back what was not acknowledged within half an hour or so; a key need not wait nearly so long.
+const HOLD_MAX: Duration = Duration::from_secs(300);
 
 impl Capabilities {
     /// A target that takes bursts of a thousand, as many at once as the window allows, of any size, and cannot be consumed from.
@@ -146,6 +151,7 @@ impl Capabilities {
             patterns: false,
             delayed_release: false,
             release_in_order: false,
+            hold_max: HOLD_MAX,
             replay: false,
         }
     }
@@ -196,6 +202,13 @@ impl Capabilities {
     #[must_use]
     pub fn delayed_release(mut self) -> Self {
         self.delayed_release = true;
+        self
+    }
+
+    /// A consumer holds a failing event and its key for so long at most.
+    #[must_use]
+    pub fn hold_max(mut self, longest: Duration) -> Self {
+        self.hold_max = longest;
         self
     }
 

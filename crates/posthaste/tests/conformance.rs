@@ -5,6 +5,7 @@
 
 mod conformance {
     pub(crate) mod postgres;
+    pub(crate) mod rabbitmq;
     pub(crate) mod rusqlite;
     pub(crate) mod sqlite;
     pub(crate) mod sqlx_postgres;
@@ -20,6 +21,7 @@ use posthaste_testkit::memory::{MemoryDriver, MemoryRigs};
 
 fn main() -> ExitCode {
     let [direct, pooled] = conformance::postgres::RIGS;
+    let [quorum, classic] = conformance::rabbitmq::RIGS;
     harness::run(
         &[
             Arc::new(MemoryRigs),
@@ -37,6 +39,6 @@ fn main() -> ExitCode {
             Arc::new(conformance::sqlx_sqlite::SqlxSqliteDriver),
             Arc::new(conformance::sqlx_postgres::SqlxPostgresDriver),
         ],
-        &[Arc::new(LocalRigs)],
+        &[Arc::new(LocalRigs), Arc::new(quorum), Arc::new(classic)],
     )
 }

@@ -36,6 +36,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 pub(super) enum Role {
     Publish,
     Consume,
+    /// What consumers set aside or bury: they publish it, as the user who consumes.
+    Move,
 }
 
 impl Role {
@@ -43,6 +45,7 @@ impl Role {
         match self {
             Self::Publish => "publish",
             Self::Consume => "consume",
+            Self::Move => "move",
         }
     }
 }

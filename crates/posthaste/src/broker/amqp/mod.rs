@@ -1,10 +1,13 @@
 //! RabbitMQ, by AMQP 0-9-1: a target with pipelined confirms, and a broker.
 
+mod consume;
 mod link;
 mod mapping;
+mod naming;
 mod publisher;
 mod settings;
 mod target;
+mod tiers;
 mod url;
 mod wire;
 
@@ -13,6 +16,7 @@ use std::sync::Arc;
 use posthaste_core::Result;
 use posthaste_core::target::Capabilities;
 
+use self::consume::Consume;
 use self::link::{Link, Role};
 pub use self::mapping::{Mapping, Route};
 use self::publisher::Publisher;
@@ -20,16 +24,15 @@ pub use self::settings::{Format, QueueType, Settings, Unrouted};
 
 /// RabbitMQ as a target and a broker.
 ///
-/// One connection for publishing and one for consuming, made when they are first needed, and made anew when they are lost,
-/// for ever. Clones share them.
+/// One connection for publishing, one for consuming and one for what consumers move, made when they are first needed, and made
+/// anew when they are lost, for ever. Clones share them.
 #[derive(Clone, Debug)]
 pub struct AmqpBroker {
     settings: Arc<Settings>,
     capabilities: Capabilities,
     publishing: Link,
     publisher: Publisher,
-    #[expect(dead_code, reason = "consuming comes next")]
-    consuming: Link,
+    consume: Arc<Consume>,
 }
 
 /// Whether a URL is for this broker, by its scheme.
@@ -53,11 +56,11 @@ impl AmqpBroker {
     pub fn new(settings: Settings) -> Result<Self> {
         settings.check()?;
         let publishing = Link::new(&settings.link, Role::Publish)?;
-        let consuming = Link::new(&settings.link, Role::Consume)?;
+        let consume = Arc::new(Consume::new(&settings)?);
         // What may be dropped need not come back.
         let mandatory = settings.publishing.unrouted != Unrouted::Drop;
         let publisher = Publisher::new(publishing.clone(), settings.publishing.confirm_timeout, mandatory);
         let capabilities = target::capabilities(&settings);
-        Ok(Self { settings: Arc::new(settings), capabilities, publishing, publisher, consuming })
+        Ok(Self { settings: Arc::new(settings), capabilities, publishing, publisher, consume })
     }
 }

@@ -17,7 +17,8 @@
 //! | `monitor` | `10s` | how often an idle connection is tried |
 //! | `sslrootcert`, `sslcert`, `sslkey` | the system's CAs | PEM files, with `amqps://` |
 //! | `auth` | `plain` | `external`: the broker knows us by our client certificate |
-//! | `prefix` | the group | what the names of a group's queues begin with |
+//! | `prefix` | `{group}` | what the names of a group's queues begin with; without `{group}` in it, for one group alone |
+//! | `retry_queue`, `dead_queue` | `{queue}.retry.{tier}`, `{queue}.dlq` | the names of what belongs to a queue |
 //! | `declare` | `true` | `false`: nothing is created, everything must be there |
 //! | `queue_type` | `quorum` | of a group's queue: `quorum` or `classic` |
 //! | `retry_queue_type` | `quorum` | of the queues in which a retry waits |
@@ -31,6 +32,8 @@ use std::time::Duration;
 use posthaste_core::{Error, Result};
 
 use super::mapping::Mapping;
+use super::naming::Naming;
+use super::tiers::Tiers;
 use super::url::{self, Credentials, NAME_BYTES_MAX};
 use crate::tls::Files;
 use crate::url::{bytes, duration};
@@ -125,7 +128,7 @@ pub(super) struct Publishing {
 #[derive(Clone, Debug)]
 pub(super) struct Consuming {
     pub(super) exchange_type: String,
-    pub(super) prefix: Option<String>,
+    pub(super) naming: Naming,
     pub(super) declare: bool,
     pub(super) queue_type: QueueType,
     pub(super) retry_queue_type: QueueType,
@@ -153,7 +156,7 @@ impl Default for Consuming {
     fn default() -> Self {
         Self {
             exchange_type: "topic".to_owned(),
-            prefix: None,
+            naming: Naming::default(),
             declare: true,
             queue_type: QueueType::Quorum,
             retry_queue_type: QueueType::Quorum,
@@ -214,6 +217,14 @@ impl Settings {
         self
     }
 
+    /// Makes a group's queues of this type.
+    #[must_use]
+    pub fn queue_type(mut self, kind: QueueType) -> Self {
+        self.consuming.queue_type = kind;
+        self.consuming.retry_queue_type = kind;
+        self
+    }
+
     /// Creates nothing: exchanges and queues must be there.
     #[must_use]
     pub fn declare_nothing(mut self) -> Self {
@@ -229,11 +240,9 @@ impl Settings {
                 return Err(Error::config(format!("{what} must have 1 to {NAME_BYTES_MAX} bytes")));
             }
         }
-        let tiers = &self.consuming.tiers;
-        if tiers.is_empty() || tiers.len() > TIERS_MAX || !tiers.is_sorted_by(|one, next| one < next) {
-            return Err(Error::config(format!(
-                "tiers must be 1 to {TIERS_MAX} pauses, each longer than the one before"
-            )));
+        Tiers::new(self.consuming.tiers.clone())?;
+        if !EXCHANGE_TYPES.contains(&self.consuming.exchange_type.as_str()) {
+            return Err(Error::config(format!("exchange_type must be one of {}", EXCHANGE_TYPES.join(", "))));
         }
         if publishing.window == 0 || publishing.window > WINDOW_MAX {
             return Err(Error::config(format!("window must be 1 to {WINDOW_MAX}")));
@@ -245,8 +254,8 @@ impl Settings {
     }
 }
 
-/// Every tier is a queue of every group.
-const TIERS_MAX: usize = 16;
+/// Those that route by a topic, or to everybody.
+const EXCHANGE_TYPES: [&str; 3] = ["topic", "direct", "fanout"];
 const WINDOW_MAX: u32 = 100_000;
 
 impl std::str::FromStr for Settings {
@@ -318,7 +327,9 @@ impl Settings {
             "sslkey" => link.files.key = Some(value.into()),
             "auth" => link.is_external = one_of(name, value, &[("plain", false), ("external", true)])?,
             "exchange_type" => consuming.exchange_type = value.to_owned(),
-            "prefix" => consuming.prefix = Some(value.to_owned()),
+            "prefix" => consuming.naming.set_prefix(value)?,
+            "retry_queue" => consuming.naming.set_retry(value)?,
+            "dead_queue" => consuming.naming.set_dead(value)?,
             "declare" => consuming.declare = one_of(name, value, &YES_NO)?,
             "queue_type" => consuming.queue_type = one_of(name, value, &QUEUE_TYPES)?,
             "retry_queue_type" => consuming.retry_queue_type = one_of(name, value, &QUEUE_TYPES)?,
@@ -369,7 +380,7 @@ mod tests {
     fn every_setting_can_stand_in_the_url() {
         let url = "amqps://u:p@h/v?exchange=orders&exchange_type=direct&mapping=key&format=structured&unrouted=dead\
                    &window=7&confirm_timeout=250ms&message_bytes_max=1MiB&app_id=shop&consume_user=c&consume_password=d\
-                   &heartbeat=3s&connect_timeout=4s&monitor=5s&sslrootcert=/ca&sslcert=/c&sslkey=/k&auth=external&prefix=g\
+                   &heartbeat=3s&connect_timeout=4s&monitor=5s&sslrootcert=/ca&sslcert=/c&sslkey=/k&auth=external&prefix=g&retry_queue={queue}.r{tier}&dead_queue={queue}.d\
                    &declare=false&queue_type=classic&retry_queue_type=classic&tiers=200ms,400ms&dead_exchange=true&hold_max=1m";
         let settings: Settings = url.parse().unwrap();
         let (publishing, consuming) = (&settings.publishing, &settings.consuming);

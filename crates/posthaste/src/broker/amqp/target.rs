@@ -67,6 +67,7 @@ pub(super) fn capabilities(settings: &Settings) -> Capabilities {
         .order(OrderKept::PerKey)
         .patterns()
         .delayed_release()
+        .hold_max(settings.consuming.hold_max)
 }
 
 /// A burst on its way.

@@ -1,5 +1,6 @@
-//! An event as a message: [`encode`] for publishing.
+//! An event as a message: [`encode`] for publishing, [`decode`] for consuming.
 
+pub(super) mod decode;
 pub(super) mod encode;
 
 /// What the headers of CloudEvents attributes begin with; the AMQP binding allows a colon in its place.

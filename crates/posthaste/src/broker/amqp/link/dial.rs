@@ -32,7 +32,7 @@ impl Dialer {
     pub(super) fn new(settings: &LinkSettings, role: Role) -> Result<Self> {
         let credentials = match role {
             Role::Publish => settings.publish.clone(),
-            Role::Consume => settings.consume.clone(),
+            Role::Consume | Role::Move => settings.consume.clone(),
         };
         let tls = if settings.is_tls {
             let hint = "name a PEM file with sslrootcert=FILE in the URL of the broker";
