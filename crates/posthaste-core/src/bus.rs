@@ -122,7 +122,9 @@ impl Bus {
         let parcel = Parcel::new(Arc::clone(envelope), attempt, false, stored_at);
         match self.broker.deliver(vec![parcel]).next().await {
             Some(answer) => answer.result,
-            None => Err(DeliverError::new(DeliverKind::Unavailable, "no answer", "the broker did not answer")),
+            None => {
+                Err(DeliverError::new(DeliverKind::Unavailable, "no answer", "the broker did not answer"))
+            }
         }
     }
 

@@ -11,14 +11,20 @@ use crate::stand::{Stand, until};
 
 type Heard = Arc<Mutex<Vec<String>>>;
 
-async fn hear(cx: &mut Cx<posthaste::NoDatabase, Heard>, event: Arc<posthaste::envelope::Envelope>) -> Result<(), Failure> {
+async fn hear(
+    cx: &mut Cx<posthaste::NoDatabase, Heard>,
+    event: Arc<posthaste::envelope::Envelope>,
+) -> Result<(), Failure> {
     cx.state().lock().unwrap().push(event.id.clone());
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn publishers_and_handlers_stay_the_same_when_the_url_changes() {
-    let Some(stand) = Stand::shared("publishers_and_handlers_stay_the_same_when_the_url_changes").await else { return };
+    let Some(stand) = Stand::shared("publishers_and_handlers_stay_the_same_when_the_url_changes").await
+    else {
+        return;
+    };
     let remote = format!("{}?exchange={}", stand.url, stand.name);
     for url in [None, Some(remote.as_str())] {
         let bus = posthaste::broker::bus(url).await.unwrap().source("/shop");

@@ -282,7 +282,11 @@ impl Press {
         let Poll::Ready(is_well) = doubt.poll_unpin(cx) else { return };
         self.doubt = None;
         let said = if is_well { Said::Silent } else { Said::Lost("the broker does not answer".to_owned()) };
-        if is_well && self.sending.is_none() { self.give_up_late(&said) } else { self.give_up(&said) }
+        if is_well && self.sending.is_none() {
+            self.give_up_late(&said)
+        } else {
+            self.give_up(&said)
+        }
         cx.waker().wake_by_ref();
     }
 
