@@ -67,7 +67,13 @@ async fn inflict(stage: &Stage, fault: &Fault, rng: &mut Rng) -> Result<()> {
             }
             Ok(())
         }
-        Fault::Terminate => Direct::connect(&stage.url).await?.terminate_others().await,
+        Fault::Terminate => {
+            // A server that still recovers from the fault before has ended everybody already.
+            if let Err(error) = terminate(stage).await {
+                stage.note(&format!("nobody to end: {error}"));
+            }
+            Ok(())
+        }
         Fault::Cut { link } => {
             stage.cut(link);
             Ok(())
@@ -78,6 +84,10 @@ async fn inflict(stage: &Stage, fault: &Fault, rng: &mut Rng) -> Result<()> {
         Fault::Delay { link, by, span } => weather(stage, link, Weather::Delay(by), span).await,
         Fault::Refuse { link, span } => weather(stage, link, Weather::Refuse, span).await,
     }
+}
+
+async fn terminate(stage: &Stage) -> Result<()> {
+    Direct::connect(&stage.url).await?.terminate_others().await
 }
 
 async fn kill(worker: &Mutex<Worker>, down: Duration) -> Result<()> {

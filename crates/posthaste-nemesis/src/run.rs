@@ -98,7 +98,9 @@ async fn perform(run: &Arc<Run>, options: &Options, seed: u64, folder: &Path) ->
     let with = With { pooled: options.pooled, consume: options.consume, rabbitmq: options.to == "rabbitmq" };
     let plan = match (with.rabbitmq, with.consume) {
         (true, true) => Plan::through_broker(seed, length),
-        (true, false) => return Err("events in RabbitMQ are looked for by consumers; say --consume too".into()),
+        (true, false) => {
+            return Err("events in RabbitMQ are looked for by consumers; say --consume too".into());
+        }
         (false, true) => Plan::consuming(seed, length),
         (false, false) => Plan::new(seed, length),
     };

@@ -58,7 +58,10 @@ async fn dead_letters_of_a_group_are_listed_shown_redriven_and_discarded() {
     }
 
     let listed = String::from_utf8(group.dead(&["list"]).stdout).unwrap();
-    assert!(listed.contains("poison") && listed.contains("smell") && listed.contains("rubbish smells"), "{listed}");
+    assert!(
+        listed.contains("poison") && listed.contains("smell") && listed.contains("rubbish smells"),
+        "{listed}"
+    );
     let shown = String::from_utf8(group.dead(&["show", "poison"]).stdout).unwrap();
     assert!(shown.contains("{\"order\":7}") && shown.contains("poison smells"), "{shown}");
     let counted = group.json(&["redrive", "--id", "poison", "--dry-run"]);

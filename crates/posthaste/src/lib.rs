@@ -17,6 +17,7 @@ mod url;
 #[cfg(feature = "derive")]
 pub use posthaste_derive::Event;
 
+pub use posthaste_core::bus::Bus;
 pub use posthaste_core::consumer::{Consumer, Cx, Failure, NoDatabase};
 pub use posthaste_core::event::Event;
 pub use posthaste_core::*;
@@ -34,4 +35,6 @@ mod pages {
     struct HandleEvents;
     #[doc = include_str!("../../../docs/test-your-handlers.md")]
     struct TestYourHandlers;
+    #[doc = include_str!("../../../docs/rabbitmq.md")]
+    struct Rabbitmq;
 }

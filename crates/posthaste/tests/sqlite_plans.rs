@@ -44,6 +44,9 @@ fn no_statement_scans_or_sorts_what_grows() {
         &sql.park,
         &sql.park_again,
         &sql.unpark,
+        &sql.done_keep,
+        &sql.done_forget,
+        &sql.done_count,
         &sql.promote,
         &sql.promote_unordered,
         &sql.scan_log_down,
@@ -86,6 +89,7 @@ fn partial_indexes_are_used_where_they_are_meant() {
         (&sql.key_first_dead, "posthaste_parked_dead_key (lane=? AND shard=? AND key=?"),
         (&sql.prune_over, "posthaste_parked_over"),
         (&sql.views, "posthaste_parked_seq"),
+        (&sql.done_forget, "posthaste_parked_done (lane=? AND seq<?"),
     ];
     for (text, index) in table {
         let plan = plan(&file, text);

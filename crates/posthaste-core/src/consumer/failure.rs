@@ -112,7 +112,10 @@ impl Failure {
     /// Why it is dead although it might be tried again: others of its key have waited long enough.
     pub(crate) fn reason_after_holding(&self, hold_max: Duration) -> Reason {
         let reason = self.reason();
-        let message = format!("its key has waited for {hold_max:?}, which is enough; the last failure: {}", reason.message);
+        let message = format!(
+            "its key has waited for {hold_max:?}, which is enough; the last failure: {}",
+            reason.message
+        );
         Reason::new(reason.code, crate::redact::clean(&message))
     }
 

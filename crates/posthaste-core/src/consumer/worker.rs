@@ -206,7 +206,8 @@ impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
         count: Count,
         finished: &mut Vec<Arc<Envelope>>,
     ) {
-        if let (Some(hold_max), Some(_), false) = (self.hold_max, &delivery.envelope.key, self.is_abandoned()) {
+        if let (Some(hold_max), Some(_), false) = (self.hold_max, &delivery.envelope.key, self.is_abandoned())
+        {
             if count == Count::Attempt {
                 delivery.attempt = delivery.attempt.saturating_add(1);
             }

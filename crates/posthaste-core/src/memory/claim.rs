@@ -188,7 +188,7 @@ fn is_due(row: &Parked, epoch: i64, now: Timestamp) -> bool {
         ParkedState::Retrying | ParkedState::Scheduled => row.available_at.is_some_and(|at| at <= now),
         // Whoever sent it is gone, and with it the answer.
         ParkedState::Leased(by) => by != epoch,
-        ParkedState::Behind | ParkedState::Dead | ParkedState::Discarded => false,
+        ParkedState::Behind | ParkedState::Dead | ParkedState::Discarded | ParkedState::Done => false,
     }
 }
 

@@ -170,6 +170,7 @@ impl State {
             return Ok(Applied::new(moved, 0));
         }
         lane.passed = passed;
+        lane.forget_all_done();
         lane.stumbles = 0;
         lane.fence();
         Ok(Applied::new(moved, moved))
@@ -187,6 +188,7 @@ impl State {
             return Ok(Applied::new(skipped, 0));
         }
         lane.passed.extend(unread);
+        lane.forget_done();
         lane.accepted += skipped;
         lane.discarded += skipped;
         lane.reason = Some(crate::redact::clean(reason));
@@ -197,7 +199,8 @@ impl State {
 
     fn remove(&mut self, filter: &Filter, dry_run: bool) -> Result<Applied> {
         let name = self.lane_of(filter)?;
-        let parked = self.lanes[&name].parked.len() as u64;
+        let is_done = |row: &&Parked| row.state == ParkedState::Done;
+        let parked = self.lanes[&name].parked.values().filter(|row| !is_done(row)).count() as u64;
         if dry_run {
             return Ok(Applied::new(parked, 0));
         }

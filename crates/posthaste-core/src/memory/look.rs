@@ -129,7 +129,7 @@ fn is_state(wanted: EventState, is: EventState) -> bool {
 impl LaneRow {
     fn record_view(&self, seq: i64) -> LaneView {
         let mut view = LaneView::new(self.spec.name.clone(), self.view_of(seq));
-        if let Some(row) = self.parked.get(&seq) {
+        if let Some(row) = self.parked.get(&seq).filter(|row| row.state != ParkedState::Done) {
             view.attempts = row.attempts;
             view.available_at = row.available_at;
             view.code = row.code.clone();

@@ -108,7 +108,8 @@ fn record_parked(
         Outcome::Delivered => {
             lane.delivered += 1;
             lane.replayed += u64::from(row.replay);
-            lane.parked.remove(&seq);
+            row.state = ParkedState::Done;
+            row.available_at = None;
         }
         Outcome::Retry { after, error } => {
             row.failed(error, now);
@@ -145,6 +146,7 @@ fn move_the_place(lane: &mut LaneRow, cursor: &mut Cursor) {
             lane.delivered += 1;
         }
     }
+    lane.forget_done();
 }
 
 impl Parked {

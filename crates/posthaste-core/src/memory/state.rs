@@ -157,6 +157,17 @@ impl LaneRow {
         }
     }
 
+    /// Forgets what was delivered from its row, now that the place has passed it.
+    pub(super) fn forget_done(&mut self) {
+        let passed = &self.passed;
+        self.parked.retain(|seq, row| row.state != ParkedState::Done || !passed.contains(seq));
+    }
+
+    /// Forgets all that was delivered beyond the place: the log hands it out again.
+    pub(super) fn forget_all_done(&mut self) {
+        self.parked.retain(|_, row| row.state != ParkedState::Done);
+    }
+
     /// How this lane sees an event of the log that it wants.
     pub(super) fn view_of(&self, seq: i64) -> EventState {
         match self.parked.get(&seq) {
@@ -190,12 +201,14 @@ pub(super) enum ParkedState {
     Leased(i64),
     Dead,
     Discarded,
+    /// Delivered, but the place has not passed it: the row keeps the log from handing it out again.
+    Done,
 }
 
 impl ParkedState {
     /// Whether it may still be delivered without an operator.
     pub(super) fn is_waiting(self) -> bool {
-        !matches!(self, Self::Dead | Self::Discarded)
+        !matches!(self, Self::Dead | Self::Discarded | Self::Done)
     }
 
     fn seen(self) -> EventState {
@@ -206,6 +219,7 @@ impl ParkedState {
             Self::Leased(_) => EventState::Delivering,
             Self::Dead => EventState::Dead,
             Self::Discarded => EventState::Discarded,
+            Self::Done => EventState::Delivered,
         }
     }
 }
@@ -230,7 +244,7 @@ impl Parked {
         let holds = match self.state {
             ParkedState::Retrying | ParkedState::Behind | ParkedState::Leased(_) => true,
             ParkedState::Dead => on_dead == OnDead::Block,
-            ParkedState::Scheduled | ParkedState::Discarded => false,
+            ParkedState::Scheduled | ParkedState::Discarded | ParkedState::Done => false,
         };
         holds && !self.replay
     }

@@ -75,7 +75,10 @@ async fn whoever_is_at_work_ends_before_a_feed_is_opened_again() {
     let broker = Arc::new(Breaking(local.clone(), AtomicU32::new(0)));
     let consumer = Consumer::with_state("stock", seen.clone()).on(takes_long).workers(1);
     let opened = Arc::clone(&broker);
-    local.feed(&FeedSpec::new("stock", vec!["#".parse().unwrap()]).order(posthaste_core::lane::Order::PerKey)).await.unwrap();
+    local
+        .feed(&FeedSpec::new("stock", vec!["#".parse().unwrap()]).order(posthaste_core::lane::Order::PerKey))
+        .await
+        .unwrap();
     for order in [1, 2] {
         local.publish(Publish::of(&Placed { order })).await.unwrap();
     }
@@ -86,7 +89,8 @@ async fn whoever_is_at_work_ends_before_a_feed_is_opened_again() {
         sleep(Duration::from_secs(3)).await;
         local.close().await
     };
-    let (ran, closed) = tokio::join!(consumer.run(broker.clone() as Arc<dyn Broker>, std::future::pending()), watch);
+    let (ran, closed) =
+        tokio::join!(consumer.run(broker.clone() as Arc<dyn Broker>, std::future::pending()), watch);
     ran.unwrap();
     assert_eq!(closed.left, 0);
     assert_eq!(opened.1.load(Ordering::SeqCst), 2);

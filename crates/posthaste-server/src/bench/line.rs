@@ -54,14 +54,16 @@ impl Line<'_> {
             rounds.push(self.bed.raw_round(args.events, size).await?);
             rounds.push(self.round("line", format!("line-{number}"), &self.target, order).await?);
             if order == Order::PerKey {
-                let round = self.round("unordered", format!("free-{number}"), &self.target, Order::None).await?;
+                let round =
+                    self.round("unordered", format!("free-{number}"), &self.target, Order::None).await?;
                 unordered.push(round.rate());
                 rounds.push(round);
             }
             bar.inc(1);
         }
         bar.finish_and_clear();
-        let rate = |side: &str| median(rounds.iter().filter(|round| round.side == side).map(Round::rate).collect());
+        let rate =
+            |side: &str| median(rounds.iter().filter(|round| round.side == side).map(Round::rate).collect());
         let (line, publish, read) = (rate("line"), rate("raw"), median(reads));
         let ceiling = 1.0 / (1.0 / read.max(1.0) + 1.0 / publish.max(1.0));
         let mut facts = vec![

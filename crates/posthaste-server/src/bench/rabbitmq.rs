@@ -45,10 +45,7 @@ impl Bed {
         let connected = Connection::connect(address, ConnectionProperties::default()).await;
         let connection = connected.map_err(failed("connect to the broker"))?;
         let channel = connection.create_channel().await.map_err(failed("open a channel"))?;
-        channel
-            .confirm_select(ConfirmSelectOptions::default())
-            .await
-            .map_err(failed("turn confirms on"))?;
+        channel.confirm_select(ConfirmSelectOptions::default()).await.map_err(failed("turn confirms on"))?;
         let name = format!("posthaste-bench-{:08x}", fastrand::u32(..));
         let url = format!("{address}?{settings}&exchange={name}");
         let bed = Self { _connection: connection, channel, name, url };
@@ -137,5 +134,7 @@ async fn confirmed(confirm: Option<PublisherConfirm>) -> lapin::Result<()> {
 }
 
 fn failed(doing: &'static str) -> impl FnOnce(lapin::Error) -> Failure {
-    move |error| Failure::new(Code::Target, format!("{doing}: {}", posthaste::redact::clean(&error.to_string())))
+    move |error| {
+        Failure::new(Code::Target, format!("{doing}: {}", posthaste::redact::clean(&error.to_string())))
+    }
 }

@@ -128,3 +128,20 @@ fn check_connects_and_leaves_nothing_behind() {
     assert_eq!(report["checks"].as_array().unwrap().len(), 4, "{report}");
     assert_eq!(folder.names(), ["posthaste.toml"]);
 }
+
+#[test]
+fn a_broker_that_cannot_be_reached_is_named_and_its_password_is_not() {
+    let folder = Folder::new();
+    folder.write(
+        "posthaste.toml",
+        "[targets.t]\nurl = \"amqp://me:hunter2@127.0.0.1:1/shop?exchange=events\"\n[lanes.a]\nto = \"t\"\n",
+    );
+    let answer = folder.run(&["check", "--connect"]);
+    assert!(answer.text().contains("RabbitMQ at 127.0.0.1:1"), "{}", answer.text());
+    assert!(!answer.text().contains("hunter2"), "{}", answer.text());
+    folder.write(
+        "posthaste.toml",
+        "[targets.t]\nurl = \"amqp://me:hunter2@h?windows=3\"\n[lanes.a]\nto = \"t\"\n",
+    );
+    folder.run(&["check"]).assert_failed(3, &["targets.t.url is wrong", "windows"]);
+}

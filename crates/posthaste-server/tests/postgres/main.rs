@@ -10,6 +10,7 @@ mod client;
 mod folder;
 mod languages;
 mod late;
+mod moved;
 #[path = "../http_process/process.rs"]
 mod process;
 mod serving;

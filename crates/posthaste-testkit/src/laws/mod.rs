@@ -15,8 +15,8 @@ use line::{LineBench, crashing, delivering, failing, freezing, sharing, stopping
 use tx::TxBench;
 
 use store::{
-    cancelling, claiming, commanding, dying, finding, leasing, operating, parking, pruning, publishing,
-    waking,
+    cancelling, claiming, commanding, dying, finding, leasing, operating, parking, passing, pruning,
+    publishing, waking,
 };
 
 /// A law on a store.
@@ -74,6 +74,12 @@ pub const STORE_LAWS: &[StoreLaw] = laws![
     parking::a_slow_event_is_handed_out_again_after_a_crash,
     parking::a_parked_event_above_the_place_is_not_handed_out_from_the_log_again,
     parking::a_key_given_back_below_its_parked_event_is_still_held_above_it,
+    passing::what_was_delivered_above_the_place_is_neither_handed_out_nor_counted_again,
+    passing::what_was_delivered_before_the_log_reached_it_is_not_handed_out_again,
+    passing::what_was_delivered_above_the_place_is_nothing_but_delivered,
+    passing::replay_and_seek_deliver_again_what_was_delivered_above_the_place,
+    passing::what_is_skipped_above_the_place_was_delivered_all_the_same,
+    passing::nothing_is_left_of_what_the_place_has_passed,
     parking::what_is_behind_two_retries_waits_for_both,
     parking::a_slow_event_may_be_answered_in_the_same_settle,
     dying::a_dead_event_is_never_claimed_but_found_and_its_key_goes_on,
@@ -157,6 +163,7 @@ pub const LINE_LAWS: &[LineLaw] = laws![
     crashing::a_crash_when_a_settle_was_answered_loses_nothing,
     crashing::a_crash_before_a_publish_commits_loses_nothing,
     crashing::a_crash_after_a_publish_committed_loses_nothing,
+    crashing::a_crash_before_the_place_passes_a_delivered_retry_does_not_repeat_it,
 ];
 
 /// A law on a broker.

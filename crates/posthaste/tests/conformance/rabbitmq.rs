@@ -41,9 +41,8 @@ impl BrokerRigMaker for RabbitmqRigs {
             let scope = format!("law-{}", &posthaste::envelope::fresh_id()[24..]);
             let url = url().unwrap_or_default();
             let queues = self.queues;
-            let url = format!(
-                "{url}?exchange={scope}&queue_type={queues}&retry_queue_type={queues}&{SETTINGS}"
-            );
+            let url =
+                format!("{url}?exchange={scope}&queue_type={queues}&retry_queue_type={queues}&{SETTINGS}");
             let broker = AmqpBroker::new(url.parse::<Settings>()?)?;
             let admin: Arc<dyn Admin> = Arc::new(broker.clone());
             Ok(BrokerBench { broker: Arc::new(broker), admin: Some(admin), scope })

@@ -98,6 +98,34 @@ async fn each_role_can_do_its_work_and_nothing_else() {
     scope.end().await;
 }
 
+/// A right that a relay comes to need only later, at a takeover or a first failure, is missed before it drives a lane.
+#[tokio::test]
+async fn a_right_that_a_relay_lacks_is_named_before_it_drives_a_lane() {
+    let trial = "roles::a_right_that_a_relay_lacks_is_named_before_it_drives_a_lane";
+    let Some(scope) = Scope::new(trial).await else { return };
+    with_roles(&scope).await;
+    let admin = scope.session().await;
+    let store = posthaste::store::open(&scope.url_of("access_carrier")).await.unwrap();
+    let (lane, owner) = (LaneSpec::new("main".parse().unwrap()), Owner::new("carrier"));
+    for (right, table) in [
+        ("SELECT", "events"),
+        ("INSERT", "ticks"),
+        ("UPDATE", "lanes"),
+        ("DELETE", "parked"),
+        ("INSERT", "audit"),
+    ] {
+        let revoke = format!("REVOKE {right} ON posthaste_{table} FROM posthaste_relay");
+        admin.batch_execute(&revoke).await.unwrap();
+        let refused = store.acquire(&lane, &owner).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Config, "{revoke}: {refused}");
+        assert!(refused.to_string().contains(&format!("posthaste_{table}")), "{revoke}: {refused}");
+        let grant = format!("GRANT {right} ON posthaste_{table} TO posthaste_relay");
+        admin.batch_execute(&grant).await.unwrap();
+    }
+    assert!(store.acquire(&lane, &owner).await.unwrap().is_some());
+    scope.end().await;
+}
+
 /// Everything that a relay and an operator do.
 async fn operate(store: &Arc<dyn Backend>) {
     let lane = LaneSpec::new("main".parse().unwrap());
@@ -126,6 +154,7 @@ async fn operate(store: &Arc<dyn Backend>) {
         (&of_lane, Command::Resume),
         (&of_lane, Command::Seek { to: Seek::End, dry_run: false }),
         (&Filter::default(), Command::Prune { delivered_age: now, dead_age: now, dry_run: false }),
+        (&Filter::default(), Command::PruneInbox { age: Duration::ZERO, dry_run: false }),
         (&of_lane, Command::Remove { dry_run: false }),
     ] {
         let name = command.name().to_owned();

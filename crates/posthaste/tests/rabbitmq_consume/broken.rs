@@ -33,7 +33,10 @@ async fn a_queue_that_is_deleted_under_a_consumer_is_made_again() {
 /// The broker is killed and comes back while events are published and consumed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broker_that_is_killed_under_load_loses_nothing() {
-    let Some(mut stand) = Stand::private("a_broker_that_is_killed_under_load", |_| String::new()).await else { return };
+    let Some(mut stand) = Stand::private("a_broker_that_is_killed_under_load", |_| String::new()).await
+    else {
+        return;
+    };
     let (broker, seen) = (stand.open("confirm_timeout=2s"), Seen::default());
     let running = Running::start(consumer("g", &seen), &broker).await;
     let all = ids("e", 300);

@@ -21,8 +21,13 @@ async fn what_is_no_event_is_dead_and_whole() {
     let (broker, seen, group) = (stand.open(""), Seen::default(), stand.name.clone());
     let running = Running::start(consumer(&group, &seen), &broker).await;
     let (exchange, options) = (stand.name.as_str(), BasicPublishOptions::default());
-    let published =
-        stand.channel.basic_publish(exchange.into(), TOPIC.into(), options, b"\x00what?", BasicProperties::default());
+    let published = stand.channel.basic_publish(
+        exchange.into(),
+        TOPIC.into(),
+        options,
+        b"\x00what?",
+        BasicProperties::default(),
+    );
     published.await.unwrap().await.unwrap();
     publish(&broker, &ids("fine", 1)).await;
     seen.has(&ids("fine", 1)).await;
@@ -33,7 +38,10 @@ async fn what_is_no_event_is_dead_and_whole() {
     let record = found().await.remove(0);
     assert_eq!(record.lanes[0].code.as_deref(), Some("undecodable"));
     assert!(record.lanes[0].last_error.as_deref().unwrap().contains("no message id"));
-    assert_eq!((record.envelope.payload.as_slice(), record.envelope.topic.as_str()), (&b"\x00what?"[..], TOPIC));
+    assert_eq!(
+        (record.envelope.payload.as_slice(), record.envelope.topic.as_str()),
+        (&b"\x00what?"[..], TOPIC)
+    );
     assert_eq!(seen.ids(), ids("fine", 1), "no handler saw it");
     running.stop().await;
 }
@@ -44,7 +52,8 @@ async fn what_is_no_event_is_dead_and_whole() {
 async fn looking_disturbs_nothing_and_acting_touches_only_what_matches() {
     let Some(stand) = Stand::shared("looking_disturbs_nothing").await else { return };
     let (broker, group) = (stand.open(""), stand.name.clone());
-    let mut feed = broker.feed(&FeedSpec::new(&group, vec![TOPIC.parse().unwrap()]).prefetch(50)).await.unwrap();
+    let mut feed =
+        broker.feed(&FeedSpec::new(&group, vec![TOPIC.parse().unwrap()]).prefetch(50)).await.unwrap();
     publish(&broker, &ids("e", 20)).await;
     for number in 0..20 {
         let delivery = feed.next(1).await.unwrap().remove(0);

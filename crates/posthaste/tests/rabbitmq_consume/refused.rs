@@ -34,7 +34,10 @@ async fn an_exchange_of_another_type_is_named_with_what_to_do() {
     let Some(stand) = Stand::shared("an_exchange_of_another_type").await else { return };
     let (kind, said) = refusal(stand.open("exchange_type=fanout").feed(&spec(&stand.name)).await).await;
     assert_eq!(kind, ErrorKind::Config);
-    assert!(said.contains(&format!("exchange {:?}", stand.name)) && said.contains("exchange_type=TYPE"), "{said}");
+    assert!(
+        said.contains(&format!("exchange {:?}", stand.name)) && said.contains("exchange_type=TYPE"),
+        "{said}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

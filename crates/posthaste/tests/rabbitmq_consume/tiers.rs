@@ -46,7 +46,11 @@ async fn a_poison_event_walks_through_the_tiers_into_the_dead_queue_and_a_redriv
 
     let actor = Actor::new("test", "test");
     let counted = broker.apply(&filter, Command::Redrive { dry_run: true }, &actor).await.unwrap();
-    assert_eq!((counted.matched, counted.changed, dead().await.len()), (1, 0, 1), "a dry run changes nothing");
+    assert_eq!(
+        (counted.matched, counted.changed, dead().await.len()),
+        (1, 0, 1),
+        "a dry run changes nothing"
+    );
     seen.fails.store(false, Ordering::SeqCst);
     let redriven = broker.apply(&filter, Command::Redrive { dry_run: false }, &actor).await.unwrap();
     assert_eq!((redriven.matched, redriven.changed), (1, 1));

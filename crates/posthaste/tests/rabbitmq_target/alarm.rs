@@ -35,7 +35,8 @@ async fn an_alarm_pauses_the_lane_until_it_is_cleared() {
     store.publish((1..=50).map(|n| event(n.to_string(), "t")).collect()).await.unwrap();
     until("the lane waits and says why", async || {
         let lanes = store.lanes().await.unwrap();
-        lanes[0].state == LaneState::Unavailable && lanes[0].reason.as_deref().is_some_and(|why| why.contains("blocked"))
+        lanes[0].state == LaneState::Unavailable
+            && lanes[0].reason.as_deref().is_some_and(|why| why.contains("blocked"))
     })
     .await;
     let error = target.ping().await.unwrap_err().to_string();

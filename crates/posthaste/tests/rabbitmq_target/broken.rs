@@ -63,7 +63,9 @@ async fn delivered(store: &Memory) -> u64 {
 /// What was unconfirmed is unknown, not failed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_half_open_connection_is_noticed_by_a_late_confirm() {
-    let Some(stand) = Stand::shared("a_half_open_connection_is_noticed_by_a_late_confirm").await else { return };
+    let Some(stand) = Stand::shared("a_half_open_connection_is_noticed_by_a_late_confirm").await else {
+        return;
+    };
     let queue = stand.queue("t", &[]).await;
     let (proxy, target) = behind(&stand, "confirm_timeout=300ms&connect_timeout=500ms").await;
     assert!(send(&target, vec![event("1", "t")]).await[0].is_ok());

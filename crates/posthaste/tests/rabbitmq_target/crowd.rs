@@ -16,7 +16,8 @@ async fn many_callers_get_their_own_answers() {
         let target = target.clone();
         callers.spawn(async move {
             for round in 0..20 {
-                let events = (0..1 + (caller + round) % 40).map(|n| event(format!("{caller}-{round}-{n}"), "t"));
+                let events =
+                    (0..1 + (caller + round) % 40).map(|n| event(format!("{caller}-{round}-{n}"), "t"));
                 assert!(send(&target, events.collect()).await.iter().all(Result::is_ok));
             }
         });
@@ -25,7 +26,8 @@ async fn many_callers_get_their_own_answers() {
         ended.unwrap();
     }
     let ids = stand.ids(&queue).await;
-    let expected: usize = (0..16).map(|caller| (0..20).map(|round| 1 + (caller + round) % 40).sum::<usize>()).sum();
+    let expected: usize =
+        (0..16).map(|caller| (0..20).map(|round| 1 + (caller + round) % 40).sum::<usize>()).sum();
     assert_eq!((ids.len(), ids.into_iter().collect::<BTreeSet<_>>().len()), (expected, expected));
     stand.clear(&queue).await;
 }

@@ -7,7 +7,9 @@ use crate::stand::{Stand, event, send};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_routing_key_that_is_too_long_fails_its_event_alone() {
-    let Some(stand) = Stand::shared("a_routing_key_that_is_too_long_fails_its_event_alone").await else { return };
+    let Some(stand) = Stand::shared("a_routing_key_that_is_too_long_fails_its_event_alone").await else {
+        return;
+    };
     let queue = stand.queue("fits", &[]).await;
     let settings: Settings = format!("{}?exchange={}", stand.url, stand.name).parse().unwrap();
     let exchange = stand.name.clone();

@@ -45,7 +45,9 @@ impl<T: Target> Target for Watched<T> {
 /// Every key's events are in the queue in the order in which they were published, and no key ever had two unconfirmed.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_key_has_two_events_unconfirmed_and_its_order_holds() {
-    let Some(stand) = Stand::shared("no_key_has_two_events_unconfirmed_and_its_order_holds").await else { return };
+    let Some(stand) = Stand::shared("no_key_has_two_events_unconfirmed_and_its_order_holds").await else {
+        return;
+    };
     let queue = stand.queue("t", &[]).await;
     let store = Arc::new(Memory::new());
     let events = (0..3_000_u32).map(|n| {

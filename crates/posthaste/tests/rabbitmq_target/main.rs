@@ -4,6 +4,7 @@
 
 mod alarm;
 mod broken;
+mod bus;
 mod crowd;
 mod killed;
 mod limits;

@@ -40,7 +40,8 @@ async fn exactly_the_events_that_no_queue_takes_come_back() {
             let count = ids.len();
             (ids.into_iter().collect::<BTreeSet<_>>(), count)
         };
-        let routed = (0..8).map(|c| (0..10).map(|_| (0..100).filter(|n| (c + n) % 3 != 0).count()).sum::<usize>());
+        let routed =
+            (0..8).map(|c| (0..10).map(|_| (0..100).filter(|n| (c + n) % 3 != 0).count()).sum::<usize>());
         assert_eq!((ids.len(), count), (routed.clone().sum(), routed.sum()), "{queue_type}");
         stand.channel.queue_delete(queue.as_str().into(), Default::default()).await.unwrap();
     }
@@ -66,8 +67,13 @@ async fn what_becomes_of_an_unrouted_event_is_a_setting() {
 /// A queue that refuses what does not fit any more: the event that it refused failed, and may pass later.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_queue_that_refuses_fails_the_event_and_no_other() {
-    let Some(stand) = Stand::shared("a_full_queue_that_refuses_fails_the_event_and_no_other").await else { return };
-    let full = [("x-max-length", AMQPValue::LongInt(1)), ("x-overflow", AMQPValue::LongString("reject-publish".into()))];
+    let Some(stand) = Stand::shared("a_full_queue_that_refuses_fails_the_event_and_no_other").await else {
+        return;
+    };
+    let full = [
+        ("x-max-length", AMQPValue::LongInt(1)),
+        ("x-overflow", AMQPValue::LongString("reject-publish".into())),
+    ];
     let small = stand.queue("small", &full).await;
     let large = stand.queue("large", &[]).await;
     let target = stand.open("");
@@ -95,7 +101,11 @@ async fn a_missing_exchange_is_named_and_waited_for() {
     for _ in 0..3 {
         for answer in send(&target, vec![event("1", "topic"), event("2", "topic")]).await {
             let error = answer.unwrap_err();
-            assert_eq!((error.kind, error.code.as_str()), (DeliverKind::Unavailable, "missing exchange"), "{error}");
+            assert_eq!(
+                (error.kind, error.code.as_str()),
+                (DeliverKind::Unavailable, "missing exchange"),
+                "{error}"
+            );
             assert!(error.message.contains(&stand.name), "{error}");
         }
     }
@@ -120,7 +130,10 @@ async fn with_a_mapping_by_key_the_topic_is_the_exchange() {
     assert!(answers[0].is_ok(), "{answers:?}");
     assert_eq!(answers[1].as_ref().unwrap_err().code, "missing exchange");
     let unkeyed = answers[2].as_ref().unwrap_err();
-    assert!(unkeyed.code == "unrouted" && unkeyed.message.contains(&format!("{:?}", stand.name)), "{unkeyed}");
+    assert!(
+        unkeyed.code == "unrouted" && unkeyed.message.contains(&format!("{:?}", stand.name)),
+        "{unkeyed}"
+    );
     assert_eq!(stand.ids(&queue).await, ["1"]);
     stand.clear(&queue).await;
 }

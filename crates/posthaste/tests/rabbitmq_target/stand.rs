@@ -37,7 +37,10 @@ impl Stand {
     /// On the broker of the run; `None`, said on stderr, where there is none.
     pub(crate) async fn shared(trial: &str) -> Option<Self> {
         let settings = Settings::from_env();
-        #[expect(clippy::disallowed_methods, reason = "tests learn from the environment where their servers are")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "tests learn from the environment where their servers are"
+        )]
         let url = std::env::var("POSTHASTE_TEST_RABBITMQ");
         let Ok(url) = url else {
             assert!(!settings.all_required, "{trial} needs POSTHASTE_TEST_RABBITMQ");
@@ -164,8 +167,7 @@ pub(crate) fn event(id: impl Into<String>, topic: &str) -> Envelope {
 pub(crate) async fn send(target: &dyn Target, events: Vec<Envelope>) -> Vec<Result<(), DeliverError>> {
     let count = events.len();
     let parcel = |event| Parcel::new(Arc::new(event), 1, false, Timestamp::default());
-    let mut answers: Vec<Answer> =
-        target.deliver(events.into_iter().map(parcel).collect()).collect().await;
+    let mut answers: Vec<Answer> = target.deliver(events.into_iter().map(parcel).collect()).collect().await;
     answers.sort_by_key(|answer| answer.index);
     assert_eq!(answers.len(), count, "one answer for each");
     answers.into_iter().map(|answer| answer.result).collect()

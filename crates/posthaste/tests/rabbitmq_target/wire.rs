@@ -14,7 +14,10 @@ async fn an_event_arrives_with_all_that_it_is() {
     sent.content_type = "application/octet-stream".to_owned();
     sent.source = "/shop".to_owned();
     sent.key = Some("🗝".to_owned());
-    sent.headers.insert("traceparent".to_owned(), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
+    sent.headers.insert(
+        "traceparent".to_owned(),
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned(),
+    );
     assert!(send(&stand.open("app_id=shop"), vec![sent]).await[0].is_ok());
     let message = stand.get(&queue).await.unwrap().delivery;
     let properties = &message.properties;
@@ -47,6 +50,9 @@ async fn structured_and_raw_events_are_a_choice() {
     assert_eq!((&body["id"], &body["specversion"], &body["data"]), (&json!("1"), &json!("1.0"), &json!({})));
     assert!(send(&stand.open("format=raw"), vec![event("2", "orders")]).await[0].is_ok());
     let message = stand.get(&queue).await.unwrap().delivery;
-    assert_eq!((message.data.as_slice(), message.properties.headers().as_ref().unwrap().inner().len()), (&b"{}"[..], 0));
+    assert_eq!(
+        (message.data.as_slice(), message.properties.headers().as_ref().unwrap().inner().len()),
+        (&b"{}"[..], 0)
+    );
     stand.clear(&queue).await;
 }

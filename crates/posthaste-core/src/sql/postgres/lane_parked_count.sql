@@ -1,1 +1,1 @@
-SELECT count(*) FROM {prefix}parked WHERE lane = $1
+SELECT count(*) FROM {prefix}parked WHERE lane = $1 AND state <> 'done'

@@ -146,8 +146,14 @@ statements! {
     park,
     /// Changes the states of parked events.
     park_again,
-    /// Removes parked events that were delivered.
+    /// Removes parked events that were delivered, or remembers those beyond the place as done.
     unpark,
+    /// Forgets what is done and passed.
+    done_forget,
+    /// Forgets whatever is done and passed, at an acquisition.
+    done_forget_passed,
+    /// Forgets all that is done in a lane.
+    done_forget_all,
     /// Makes each key's next event due if nothing holds the key.
     promote,
     /// The keys behind which something waits.

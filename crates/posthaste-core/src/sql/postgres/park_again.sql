@@ -7,5 +7,5 @@ SET state = CASE WHEN u.state = 'behind' AND (p.key IS NULL OR p.replay OR NOT $
     first_failed_at = coalesce(p.first_failed_at, u.failed_at), dead_at = u.dead_at
 FROM unnest($6::bigint[], $7::text[], $8::bigint[], $9::timestamptz[], $10::text[], $11::text[], $12::timestamptz[], $13::timestamptz[])
      AS u (seq, state, attempts, available_at, code, last_error, failed_at, dead_at)
-WHERE p.lane = $1 AND p.seq = u.seq AND p.state NOT IN ('dead', 'discarded')
+WHERE p.lane = $1 AND p.seq = u.seq AND p.state NOT IN ('dead', 'discarded', 'done')
 RETURNING p.state, p.key, p.replay

@@ -1,2 +1,2 @@
 -- Which of these events have a parked row in the lane: that row speaks for them.
-SELECT seq FROM {prefix}parked WHERE lane = $1 AND seq = ANY ($2)
+SELECT seq, state = 'done' FROM {prefix}parked WHERE lane = $1 AND seq = ANY ($2)

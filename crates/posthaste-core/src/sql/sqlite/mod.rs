@@ -123,6 +123,12 @@ statements! {
     park_again,
     /// Removes a parked event that was delivered.
     unpark,
+    /// Remembers that a parked event beyond the place was delivered.
+    done_keep,
+    /// Forgets what was delivered from its row up to a place.
+    done_forget,
+    /// How much is remembered as delivered beyond the place.
+    done_count,
     /// Makes a key's next event due if nothing holds the key.
     promote,
     /// The same for every key of a lane.

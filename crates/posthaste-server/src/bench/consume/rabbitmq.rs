@@ -135,7 +135,8 @@ impl Broker for Counting {
     fn feed<'a>(&'a self, spec: &'a FeedSpec) -> BoxFuture<'a, Result<Box<dyn Feed>>> {
         Box::pin(async move {
             let feed = self.broker.feed(spec).await?;
-            Ok(Box::new(CountingFeed { feed, tally: Arc::clone(&self.tally), all: self.all }) as Box<dyn Feed>)
+            Ok(Box::new(CountingFeed { feed, tally: Arc::clone(&self.tally), all: self.all })
+                as Box<dyn Feed>)
         })
     }
 }
@@ -150,7 +151,8 @@ impl Feed for CountingFeed {
     fn next(&mut self, at_most: usize) -> BoxFuture<'_, Result<Vec<Delivery>>> {
         Box::pin(async move {
             let counted = |one: Delivery| {
-                let receipt = CountingReceipt { receipt: one.receipt, tally: Arc::clone(&self.tally), all: self.all };
+                let receipt =
+                    CountingReceipt { receipt: one.receipt, tally: Arc::clone(&self.tally), all: self.all };
                 Delivery::new(one.envelope, one.attempt, Box::new(receipt))
             };
             Ok(self.feed.next(at_most).await?.into_iter().map(counted).collect())

@@ -18,24 +18,34 @@ const LANE: &str = "held";
 const INSERT: &str = "INSERT INTO bench_events (event_id, source, event_type, payload) \
     VALUES ('held', '/posthaste/bench', 'bench.event', 'x')";
 
-/// Relays the backlog again and again, first without and then with the open transaction; one lane, so that what its row
-/// leaves behind adds up.
+/// Relays the backlog again and again: without, with, and without the open transaction, so that a machine that changes its
+/// pace meanwhile is seen; one lane, so that what its row leaves behind adds up.
 pub(super) async fn measure(bench: &Bench<'_>, seconds: u64) -> Result<Vec<(&'static str, Value)>, Failure> {
     let span = Duration::from_secs(seconds);
-    let free = rounds(bench, (span / 4).min(Duration::from_secs(20))).await?;
+    let beside = (span / 4).min(Duration::from_secs(20));
+    let before = rounds(bench, beside).await?;
     let holder = connect(&bench.args.store).await?;
     holder.batch_execute("BEGIN").await.map_err(failed("open a transaction"))?;
     holder.batch_execute(INSERT).await.map_err(failed("publish in an open transaction"))?;
     let held = rounds(bench, span).await?;
     holder.batch_execute("ROLLBACK").await.map_err(failed("end the open transaction"))?;
-    // The last quarter: what gets worse with time shows there.
-    let last = held[held.len() - held.len().div_ceil(4)..].to_vec();
-    let (free, held, last) = (median(free), median(held), median(last));
+    let after = rounds(bench, beside).await?;
+    // What gets worse with time shows in the last quarter.
+    let quarters: Vec<f64> =
+        held.chunks(held.len().div_ceil(4)).map(|rates| median(rates.to_vec())).collect();
+    let last = quarters.last().copied().unwrap_or_default();
+    let (before, held, after) = (median(before), median(held), median(after));
+    let free = f64::midpoint(before, after);
     let loss = |rate: f64| json!(hundredths((1.0 - rate / free.max(1.0)) * 100.0));
     Ok(vec![
         ("held_seconds", json!(seconds)),
         ("held_events_per_second", json!(held.round())),
-        ("not_held_events_per_second", json!(free.round())),
+        (
+            "held_events_per_second_by_quarter",
+            json!(quarters.iter().map(|rate| rate.round()).collect::<Vec<_>>()),
+        ),
+        ("before_held_events_per_second", json!(before.round())),
+        ("after_held_events_per_second", json!(after.round())),
         ("held_loss_percent", loss(held)),
         ("held_loss_percent_at_the_end", loss(last)),
     ])

@@ -32,7 +32,9 @@ impl BrokerArgs {
     pub(super) fn letters(&self, args: &FilterArgs) -> Result<Option<Letters>, Failure> {
         let Some(url) = &self.broker else { return Ok(None) };
         if args.lane.is_some() {
-            return Err(Failure::usage("choose dead events: a lane is in the store; at a broker say --group GROUP"));
+            return Err(Failure::usage(
+                "choose dead events: a lane is in the store; at a broker say --group GROUP",
+            ));
         }
         let mut filter = args.filter(Some(EventState::Dead));
         filter.lane.clone_from(&self.group);
@@ -57,7 +59,8 @@ impl Letters {
 
 #[cfg(feature = "amqp")]
 fn open(url: &str) -> Result<Arc<dyn Admin>, Failure> {
-    let broker = posthaste::broker::amqp::AmqpBroker::at(url).map_err(|error| error.during("open the broker"))?;
+    let broker =
+        posthaste::broker::amqp::AmqpBroker::at(url).map_err(|error| error.during("open the broker"))?;
     Ok(Arc::new(broker))
 }
 

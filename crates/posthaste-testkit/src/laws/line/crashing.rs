@@ -8,10 +8,15 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use super::LineBench;
+use posthaste_core::admin::Filter;
+use posthaste_core::lane::LaneName;
+
+use super::{LineBench, Running, SOON, line};
 use crate::child::{Job, Journal};
 use crate::history::{History, Known};
 use crate::law::{LawResult, Verdict};
+use crate::target::{Say, Scripted};
+use crate::wait::eventually;
 use crate::{ensure, ensure_eq};
 
 /// How often each run may repeat what it had delivered and not settled: no run has more in its hands than it published.
@@ -64,6 +69,32 @@ async fn a_crash_loses_nothing(line_bench: LineBench, point: &str, second_time: 
     judge_journal(&Journal::read(&journal).map_err(Verdict::broken)?, DUPLICATES_MAX)?;
     let stats = line_bench.bench.stats(&crate::child::LANE.parse()?).await?;
     ensure_eq!((stats.unread, stats.waiting, stats.dead), (0, 0, 0), "unread, waiting, dead");
+    let committed = line_bench.bench.find(&Filter::default()).await?.len() as u64;
+    ensure_eq!(stats.accepted, committed, "accepted: what is delivered twice counts once");
+    Ok(())
+}
+
+/// Drops a relay when an event was delivered at its second attempt and settled, while one before it is unanswered: the next
+/// relay does not deliver it again, and it counts once.
+pub async fn a_crash_before_the_place_passes_a_delivered_retry_does_not_repeat_it(
+    line_bench: LineBench,
+) -> LawResult {
+    line_bench.bench.publish(&["gap", "retried"]).await?;
+    let first = Scripted::new().script("gap", [Say::Nothing]).script("retried", [Say::Failed]);
+    let relay = Running::start(line_bench.store(), vec![line("main", &first)?]);
+    let name: LaneName = "main".parse()?;
+    eventually(SOON, "the retry is delivered and settled", async || {
+        line_bench.bench.stats(&name).await.is_ok_and(|stats| stats.delivered == 1)
+    })
+    .await?;
+    drop(relay);
+    let second = Scripted::new();
+    let relay = Running::start(line_bench.store(), vec![line("main", &second)?]);
+    line_bench.until_settled("main").await?;
+    relay.stop().await?;
+    ensure_eq!(second.acknowledged(), ["gap"], "what the second relay delivered");
+    let stats = line_bench.bench.stats(&name).await?;
+    ensure_eq!((stats.accepted, stats.delivered), (2, 2), "accepted, delivered");
     Ok(())
 }
 

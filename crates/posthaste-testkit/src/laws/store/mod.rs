@@ -8,6 +8,7 @@ pub mod finding;
 pub mod leasing;
 pub mod operating;
 pub mod parking;
+pub mod passing;
 pub mod pruning;
 pub mod publishing;
 pub mod waking;

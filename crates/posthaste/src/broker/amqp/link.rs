@@ -22,8 +22,8 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
-pub(super) use self::error::{Refusal, refusal, told};
 use self::dial::Dialer;
+pub(super) use self::error::{Refusal, refusal, told};
 use self::plug::Plug;
 use super::settings::LinkSettings;
 
@@ -158,14 +158,6 @@ impl Link {
         }
     }
 
-    /// The connection that lives now, by its generation.
-    pub(super) fn generation(&self) -> Option<u64> {
-        match &*self.0.shared.state.borrow() {
-            State::Live(live) => Some(live.generation),
-            _ => None,
-        }
-    }
-
     /// Waits until this connection is lost; answers why. At once if it is lost already.
     pub(super) async fn lost(&self, generation: u64) -> String {
         let mut states = self.0.shared.state.subscribe();
@@ -269,7 +261,12 @@ impl Shared {
 
     fn lost(&self, live: &Live, why: &str) {
         let role = self.role.name();
-        warn!(role, generation = live.generation, { field::ERROR } = why, "the connection to RabbitMQ is lost");
+        warn!(
+            role,
+            generation = live.generation,
+            { field::ERROR } = why,
+            "the connection to RabbitMQ is lost"
+        );
         metrics::gauge!(metric::AMQP_CONNECTED, label::ROLE => role).set(0.0);
         metrics::gauge!(metric::AMQP_BLOCKED, label::ROLE => role).set(0.0);
         // Whoever still waits on one of its channels is told now, not when the operating system gives up.

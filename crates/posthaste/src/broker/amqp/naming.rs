@@ -70,9 +70,7 @@ impl Naming {
     /// The names for one topic of a group.
     pub(super) fn of(&self, group: &str, topic: &Pattern, tiers: usize) -> Result<Names> {
         let queue = format!("{}.{topic}", self.prefix_of(group));
-        let retry = |tier: usize| {
-            self.retry.replace("{queue}", &queue).replace("{tier}", &tier.to_string())
-        };
+        let retry = |tier: usize| self.retry.replace("{queue}", &queue).replace("{tier}", &tier.to_string());
         let names = Names {
             topic: topic.clone(),
             retry: (0..tiers).map(retry).collect(),
@@ -135,7 +133,9 @@ fn check(name: &str) -> Result<()> {
         )));
     }
     if name.starts_with("amq.") {
-        return Err(Error::config(format!("the queue name {name:?} begins with amq., which is the broker's own")));
+        return Err(Error::config(format!(
+            "the queue name {name:?} begins with amq., which is the broker's own"
+        )));
     }
     Ok(())
 }
@@ -165,7 +165,10 @@ mod tests {
         naming.set_dead("dead-{queue}").unwrap();
         let names = naming.of("g", &pattern("t"), 1).unwrap();
         assert_eq!((names.queue.as_str(), names.dead.as_str()), ("shop:g.t", "dead-shop:g.t"));
-        assert_eq!((names.retry, naming.index("g")), (vec!["shop:g.t/0".to_owned()], "shop:g.topics".to_owned()));
+        assert_eq!(
+            (names.retry, naming.index("g")),
+            (vec!["shop:g.t/0".to_owned()], "shop:g.topics".to_owned())
+        );
         naming.set_prefix("ecom").unwrap();
         assert!(!naming.tells_groups_apart());
         assert!(naming.set_prefix("").is_err());

@@ -248,7 +248,9 @@ impl Settings {
             return Err(Error::config(format!("window must be 1 to {WINDOW_MAX}")));
         }
         if !self.link.is_tls && (self.link.files != Files::default() || self.link.is_external) {
-            return Err(Error::config("certificates need an amqps:// URL; with amqp:// nothing is encrypted"));
+            return Err(Error::config(
+                "certificates need an amqps:// URL; with amqp:// nothing is encrypted",
+            ));
         }
         Ok(())
     }
@@ -303,7 +305,9 @@ impl Settings {
         let (link, publishing, consuming) = (&mut self.link, &mut self.publishing, &mut self.consuming);
         match name {
             "exchange" => publishing.exchange = value.to_owned(),
-            "mapping" => publishing.mapping = one_of(name, value, &[("topic", Mapping::Topic), ("key", Mapping::Key)])?,
+            "mapping" => {
+                publishing.mapping = one_of(name, value, &[("topic", Mapping::Topic), ("key", Mapping::Key)])?
+            }
             "format" => {
                 let formats =
                     [("binary", Format::Binary), ("structured", Format::Structured), ("raw", Format::Raw)];

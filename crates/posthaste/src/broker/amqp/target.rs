@@ -93,8 +93,7 @@ impl<'a> Delivering<'a> {
                 Err(error) => ready.push_back(Answer::failed(index, error)),
             }
         }
-        let said =
-            if messages.is_empty() { None } else { Some(broker.publisher.publish(messages).await) };
+        let said = if messages.is_empty() { None } else { Some(broker.publisher.publish(messages).await) };
         Self { broker, burst, open, ready, said }
     }
 
@@ -133,7 +132,8 @@ impl<'a> Delivering<'a> {
 impl AmqpBroker {
     /// What the relay is told about an event.
     fn verdict(&self, parcel: &Parcel, said: Said) -> Result<(), DeliverError> {
-        let unavailable = |code: &str, message: String| DeliverError::new(DeliverKind::Unavailable, code, message);
+        let unavailable =
+            |code: &str, message: String| DeliverError::new(DeliverKind::Unavailable, code, message);
         Err(match said {
             Said::Confirmed => return Ok(()),
             Said::Returned(words) => return self.unrouted(parcel, &words),
@@ -158,7 +158,9 @@ impl AmqpBroker {
             ),
             Said::Refused(_, words) => unavailable("refused", words),
             Said::Lost(why) => unavailable("connection lost", why),
-            Said::Blocked(why) => unavailable("blocked", format!("the broker takes nothing from publishers: {why}")),
+            Said::Blocked(why) => {
+                unavailable("blocked", format!("the broker takes nothing from publishers: {why}"))
+            }
         })
     }
 

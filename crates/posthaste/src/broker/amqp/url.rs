@@ -129,10 +129,7 @@ mod tests {
         assert_eq!(parts.vhost, "my/host");
         assert_eq!(parts.credentials.user.expose_secret(), "us@er");
         assert_eq!(parts.credentials.password.expose_secret(), "p/w:x");
-        assert_eq!(
-            parts.query,
-            [("x".to_owned(), "1".to_owned()), ("y".to_owned(), "a b".to_owned())]
-        );
+        assert_eq!(parts.query, [("x".to_owned(), "1".to_owned()), ("y".to_owned(), "a b".to_owned())]);
     }
 
     #[test]

@@ -83,6 +83,8 @@ pub(super) async fn take(
         let change = json!({ "lane": name, "old": old, "new": column }).to_string();
         tx.execute_typed(&sql.audit_insert, &args![owner.name, via, "redefine", change, none, none]).await?;
     }
+    // Nothing should be left of it; but a row that stays keeps its event from retention.
+    tx.execute_typed(&sql.done_forget_passed, &args![name, SHARD]).await?;
     if row.try_get::<_, i64>(5)? > 0 {
         promote(tx, sql, spec).await?;
     }

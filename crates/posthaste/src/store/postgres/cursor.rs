@@ -4,7 +4,7 @@
 //! settle may run at once. A claim copies what it needs *before* its snapshot begins, and a settle takes things away here
 //! only *after* its commit: so whatever a claim does not find here, it finds in the database.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use posthaste_core::lane::{LaneSpec, OnDead, Order};
@@ -114,8 +114,10 @@ pub(super) struct Reading {
     taken: u64,
     /// The how-manieth taken event each unsettled one is.
     numbers: HashMap<i64, u64>,
-    /// Taken events that a parked row speaks for: they do not count when the place passes them.
-    aside: BTreeSet<u64>,
+    /// Taken events that a parked row speaks for, by their number: they do not count when the place passes them.
+    aside: BTreeMap<u64, i64>,
+    /// Events beyond the place that were delivered from their row: that stays until the place has passed them.
+    pub(super) done: HashSet<i64>,
     /// Parked events that are handed out, or that the next settle changes: claims pass over them.
     pub(super) out: Arc<HashSet<i64>>,
     /// What the next settle records although it was not handed out.
@@ -148,7 +150,8 @@ impl Reading {
             prefix: SettledPrefix::new(),
             taken: 0,
             numbers: HashMap::new(),
-            aside: BTreeSet::new(),
+            aside: BTreeMap::new(),
+            done: HashSet::new(),
             out: Arc::default(),
             to_park: Vec::new(),
             keys_behind: Arc::default(),
@@ -204,15 +207,15 @@ impl Reading {
             && let Some(number) = self.numbers.remove(&seq)
             && aside
         {
-            self.aside.insert(number);
+            self.aside.insert(number, seq);
         }
     }
 
-    /// Moves the place over what is settled without a gap; answers how many acknowledged events it passed.
-    pub(super) fn advance(&mut self) -> i64 {
-        let Some(place) = self.prefix.advance() else { return 0 };
+    /// Moves the place over what is settled without a gap.
+    pub(super) fn advance(&mut self) -> Passed {
+        let Some(place) = self.prefix.advance() else { return Passed::default() };
         let beyond = self.aside.split_off(&(place.taken + 1));
-        let passed_aside = std::mem::replace(&mut self.aside, beyond).len() as u64;
+        let aside = std::mem::replace(&mut self.aside, beyond);
         let taken = place.taken - self.place.taken;
         self.place = place;
         if let Some(window) = self.window_index().and_then(|index| self.windows.get(index)) {
@@ -221,7 +224,8 @@ impl Reading {
                 position => StoredPlace { tick_a: window.a.id, tick_b: Some(window.b.id), position },
             };
         }
-        i64::try_from(taken - passed_aside).unwrap_or(i64::MAX)
+        let delivered = i64::try_from(taken - aside.len() as u64).unwrap_or(i64::MAX);
+        Passed { delivered, done: aside.into_values().filter(|seq| self.done.remove(seq)).collect() }
     }
 
     /// Where the place's window is among those that are kept; `None`: it was stored and left.
@@ -245,6 +249,15 @@ impl Reading {
         self.windows.drain(..passed);
         self.first += passed as u64;
     }
+}
+
+/// What the place passed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Passed {
+    /// How many events that were acknowledged and never parked.
+    pub(super) delivered: i64,
+    /// Events that were delivered from their row, which may go.
+    pub(super) done: Vec<i64>,
 }
 
 /// An event that a claim met and did not hand out.
@@ -279,7 +292,7 @@ mod tests {
     #[test]
     fn the_place_moves_through_windows_over_what_is_settled() {
         let mut reading = Reading::from(tick(0), None, 0);
-        assert_eq!((reading.advance(), reading.reached), (0, StoredPlace::at(0)));
+        assert_eq!((reading.advance().delivered, reading.reached), (0, StoredPlace::at(0)));
         reading.open(Arc::new(Window { a: tick(0), b: tick(1) }));
         [5, 6].into_iter().for_each(|seq| reading.take(seq));
         reading.end_window();
@@ -287,23 +300,37 @@ mod tests {
         reading.take(2);
         reading.settle(2, false);
         assert_eq!(
-            (reading.advance(), reading.reached),
+            (reading.advance().delivered, reading.reached),
             (0, StoredPlace { tick_a: 0, tick_b: Some(1), position: 4 })
         );
         reading.settle(5, false);
         let place = StoredPlace { tick_a: 0, tick_b: Some(1), position: 5 };
-        assert_eq!((reading.advance(), reading.reached), (1, place));
+        assert_eq!((reading.advance().delivered, reading.reached), (1, place));
         assert_eq!(reading.ticks().0, [0, 1]);
         reading.is_stored(place);
         reading.settle(6, true);
         let place = StoredPlace { tick_a: 1, tick_b: Some(4), position: 2 };
-        assert_eq!((reading.advance(), reading.reached), (1, place), "6 is parked, 2 counts");
+        assert_eq!((reading.advance().delivered, reading.reached), (1, place), "6 is parked, 2 counts");
         assert_eq!(reading.ticks().0, [0, 1, 4]);
         reading.is_stored(place);
         reading.end_window();
-        assert_eq!((reading.advance(), reading.reached), (0, StoredPlace::at(4)));
+        assert_eq!((reading.advance().delivered, reading.reached), (0, StoredPlace::at(4)));
         reading.is_stored(StoredPlace::at(4));
         assert_eq!(reading.ticks().0, [4]);
         assert!(reading.window().is_none());
+    }
+
+    #[test]
+    fn a_row_that_is_done_goes_when_the_place_passes_its_event() {
+        let mut reading = Reading::from(tick(0), None, 0);
+        reading.open(Arc::new(Window { a: tick(0), b: tick(1) }));
+        [5, 6, 7].into_iter().for_each(|seq| reading.take(seq));
+        reading.settle(6, true);
+        reading.settle(7, true);
+        reading.done.extend([6, 9]);
+        assert_eq!(reading.advance(), Passed::default(), "5 is out");
+        reading.settle(5, false);
+        assert_eq!(reading.advance(), Passed { delivered: 1, done: vec![6] }, "7 is parked, 9 was not read");
+        assert_eq!(reading.done, HashSet::from([9]));
     }
 }

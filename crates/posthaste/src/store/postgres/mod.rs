@@ -182,20 +182,19 @@ impl PostgresStore {
         // From here on only a commit makes the cursor right again, also if this future is dropped.
         let unsure = settle.unsure();
         let mut client = self.client().await?;
-        let standing = if settle.is_one_statement() {
+        let recorded = if settle.is_one_statement() {
             crash::point("settle: before commit");
             settle.record_alone(&client).await.map_err(explain)?
         } else {
             let tx = begin_on_lane(&mut client, lease.length()).await?;
-            let standing = settle.record(&tx).await.map_err(explain)?;
+            let recorded = settle.record(&tx).await.map_err(explain)?;
             crash::point("settle: before commit");
             commit(tx).await?;
-            standing
+            recorded
         };
         crash::point("settle: after commit");
-        let Some(standing) = standing else { return Ok(Standing::Lost) };
-        settle.tell(unsure);
-        Ok(standing)
+        let Some(recorded) = recorded else { return Ok(Standing::Lost) };
+        Ok(settle.tell(recorded, unsure))
     }
 
     async fn append(&self, events: Vec<Envelope>) -> Result<Vec<Published>> {

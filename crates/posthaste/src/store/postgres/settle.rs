@@ -13,7 +13,7 @@ use posthaste_core::store::{Outcome, Settled, Standing, Then};
 use posthaste_core::time::{Timestamp, micros};
 use tokio_postgres::{Client, Row, Transaction};
 
-use super::cursor::{Cursor, SHARD, StoredPlace, ToPark, Why};
+use super::cursor::{Cursor, Passed, SHARD, StoredPlace, ToPark, Why};
 use super::error::Db;
 use super::parking::{Change, Changes};
 use super::rows;
@@ -28,8 +28,7 @@ pub(super) struct Settle<'a> {
     reached: StoredPlace,
     tick_ids: Vec<i64>,
     tick_tokens: Vec<String>,
-    /// Acknowledged events of the log that the place passes.
-    passed: i64,
+    passed: Passed,
     to_park: Vec<(i64, Change)>,
     /// At most one change for each parked event; the last one counts.
     to_park_again: BTreeMap<i64, Change>,
@@ -40,6 +39,13 @@ pub(super) struct Settle<'a> {
     lane: &'a str,
     after: After,
     lease: i64,
+}
+
+/// What the database says about a settle that holds.
+pub(super) struct Recorded {
+    standing: Standing,
+    /// What was delivered from its row beyond the place.
+    done: Vec<i64>,
 }
 
 /// What becomes of the lease and of the lane's state.
@@ -93,7 +99,7 @@ impl<'a> Settle<'a> {
             reached: old,
             tick_ids: Vec::new(),
             tick_tokens: Vec::new(),
-            passed: 0,
+            passed: Passed::default(),
             to_park: Vec::new(),
             to_park_again: BTreeMap::new(),
             to_unpark: Vec::new(),
@@ -171,24 +177,28 @@ impl<'a> Settle<'a> {
 
     /// Whether the lane's row is all that changes.
     pub(super) fn is_one_statement(&self) -> bool {
-        self.to_park.is_empty() && self.to_park_again.is_empty() && self.to_unpark.is_empty()
+        self.to_park.is_empty()
+            && self.to_park_again.is_empty()
+            && self.to_unpark.is_empty()
+            && self.passed.done.is_empty()
     }
 
     /// Records it as one statement.
-    pub(super) async fn record_alone(&self, client: &Client) -> Db<Option<Standing>> {
+    pub(super) async fn record_alone(&self, client: &Client) -> Db<Option<Recorded>> {
         let row = client.query_typed_opt(&self.sql.lane_settle, &self.lane_values()).await?;
-        row.map(|row| standing(&row)).transpose()
+        row.map(|row| Ok(Recorded { standing: standing(&row)?, done: Vec::new() })).transpose()
     }
 
     /// Records it in a transaction; `None`: nothing of it holds.
-    pub(super) async fn record(&self, tx: &Transaction<'_>) -> Db<Option<Standing>> {
+    pub(super) async fn record(&self, tx: &Transaction<'_>) -> Db<Option<Recorded>> {
         let row = tx.query_typed_opt(&self.sql.lane_settle, &self.lane_values()).await?;
         let Some(row) = row else { return Ok(None) };
         let now = rows::time(&row, 1)?;
         let (mut totals, mut keys) = (Totals::default(), HashSet::new());
         self.park(tx, now, &mut totals, &mut keys).await?;
         self.park_again(tx, now, &mut totals, &mut keys).await?;
-        self.unpark(tx, &mut totals, &mut keys).await?;
+        let done = self.unpark(tx, &mut totals, &mut keys).await?;
+        self.forget_done(tx).await?;
         if self.cursor.is_ordered() && !keys.is_empty() {
             let keys: Vec<String> = keys.into_iter().collect();
             let blocks = self.cursor.blocks_on_dead();
@@ -196,7 +206,7 @@ impl<'a> Settle<'a> {
                 .await?;
         }
         add_totals(tx, self.sql, self.cursor.lane(), totals).await?;
-        standing(&row).map(Some)
+        Ok(Some(Recorded { standing: standing(&row)?, done }))
     }
 
     /// The values of `lane_settle.sql`.
@@ -219,7 +229,7 @@ impl<'a> Settle<'a> {
             self.after.retires,
             self.after.reports,
             self.after.why,
-            self.passed,
+            self.passed.delivered,
             self.lease,
         ]
     }
@@ -263,17 +273,35 @@ impl<'a> Settle<'a> {
         Ok(())
     }
 
-    async fn unpark(&self, tx: &Transaction<'_>, totals: &mut Totals, keys: &mut HashSet<String>) -> Db<()> {
+    /// Ends what was delivered from its row; answers what of it the place has not passed, whose rows stay.
+    async fn unpark(
+        &self,
+        tx: &Transaction<'_>,
+        totals: &mut Totals,
+        keys: &mut HashSet<String>,
+    ) -> Db<Vec<i64>> {
+        let mut done = Vec::new();
         if self.to_unpark.is_empty() {
-            return Ok(());
+            return Ok(done);
         }
-        for row in tx.query_typed(&self.sql.unpark, &args![self.cursor.lane(), self.to_unpark]).await? {
+        for row in tx.query_typed(&self.sql.unpark, &args![self.lane, SHARD, self.to_unpark]).await? {
             totals.waiting -= 1;
             totals.delivered += 1;
             totals.replayed += i64::from(row.try_get::<_, bool>(1)?);
             keys.extend(row.try_get::<_, Option<String>>(0)?);
+            if row.try_get(3)? {
+                done.push(row.try_get(2)?);
+            }
         }
-        Ok(())
+        Ok(done)
+    }
+
+    /// The place passes what was delivered from its row before: the row is not needed any more.
+    async fn forget_done(&self, tx: &Transaction<'_>) -> Db<()> {
+        if self.passed.done.is_empty() {
+            return Ok(());
+        }
+        tx.execute_typed(&self.sql.done_forget, &args![self.lane, self.passed.done]).await.map(drop)
     }
 
     /// Guards what follows: unless it ends well, the cursor is thrown away with its lease.
@@ -282,10 +310,11 @@ impl<'a> Settle<'a> {
     }
 
     /// Tells the cursor that it was committed.
-    pub(super) fn tell(self, mut unsure: Unsure<'_>) {
+    pub(super) fn tell(self, recorded: Recorded, mut unsure: Unsure<'_>) -> Standing {
         unsure.0 = None;
         let mut reading = self.cursor.lock();
         reading.is_stored(self.reached);
+        reading.done.extend(recorded.done);
         reading.has_parked |= !self.is_one_statement();
         if !self.done.is_empty() {
             Arc::make_mut(&mut reading.out).retain(|seq| !self.done.contains(seq));
@@ -297,6 +326,7 @@ impl<'a> Settle<'a> {
                 _ => drop(keys.remove(key)),
             }
         }
+        recorded.standing
     }
 }
 

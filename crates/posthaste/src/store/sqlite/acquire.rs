@@ -17,6 +17,8 @@ pub(super) struct Taken {
     pub(super) epoch: i64,
     pub(super) position: i64,
     pub(super) stumbles: u32,
+    /// How many rows stay until the place has passed what was delivered from them.
+    pub(super) done: i64,
 }
 
 struct LaneRow {
@@ -65,7 +67,11 @@ pub(super) fn acquire(
     if row.waiting > 0 {
         promote(connection, sql, spec, now)?;
     }
-    Ok(Some(Taken { epoch: row.epoch + 1, position: row.position, stumbles }))
+    // Nothing should be left of it; but a row that stays keeps its event from retention.
+    connection.prepare_cached(&sql.done_forget)?.execute((spec.name.as_str(), row.position))?;
+    let mut count = connection.prepare_cached(&sql.done_count)?;
+    let done: i64 = count.query_row([spec.name.as_str()], |row| row.get(0))?;
+    Ok(Some(Taken { epoch: row.epoch + 1, position: row.position, stumbles, done }))
 }
 
 fn lane_row(connection: &Connection, sql: &SqliteSql, spec: &LaneSpec) -> rusqlite::Result<Option<LaneRow>> {

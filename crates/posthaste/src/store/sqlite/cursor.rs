@@ -24,8 +24,8 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    pub(super) fn new(spec: LaneSpec, run: String, epoch: i64, position: i64) -> Self {
-        Self { spec, run, epoch, reading: Mutex::new(Reading::from(position)) }
+    pub(super) fn new(spec: LaneSpec, run: String, epoch: i64, reading: Reading) -> Self {
+        Self { spec, run, epoch, reading: Mutex::new(reading) }
     }
 
     /// The cursor of a lease that this kind of store gave out.
@@ -72,6 +72,8 @@ pub(super) struct Reading {
     taken: u64,
     /// Events of the log beyond the place that a parked row speaks for: they do not count when the place passes them.
     pub(super) aside: BTreeSet<i64>,
+    /// How many rows may stay until the place has passed what was delivered from them.
+    pub(super) done: i64,
     /// Parked events that are handed out, or that the next settle changes: claims pass over them.
     pub(super) out: Arc<HashSet<i64>>,
     /// What the next settle records although it was not handed out.
@@ -85,13 +87,14 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    fn from(position: i64) -> Self {
+    pub(super) fn from(position: i64, done: i64) -> Self {
         Self {
             read: position,
             place: Place { seq: position, taken: 0 },
             prefix: SettledPrefix::new(),
             taken: 0,
             aside: BTreeSet::new(),
+            done,
             out: Arc::default(),
             to_park: Vec::new(),
             keys_behind: Arc::default(),
@@ -151,7 +154,7 @@ mod tests {
 
     #[test]
     fn only_acknowledged_events_count_when_the_place_passes() {
-        let mut reading = Reading::from(10);
+        let mut reading = Reading::from(10, 0);
         [11, 12, 14].into_iter().for_each(|seq| reading.take(seq));
         reading.read_to(20);
         for seq in [12, 14] {

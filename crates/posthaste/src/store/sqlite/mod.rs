@@ -50,7 +50,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use self::address::{Address, Mode};
-use self::cursor::Cursor;
+use self::cursor::{Cursor, Reading};
 use self::error::explain;
 use self::reader::Reader;
 use self::writer::{Kind, Writer};
@@ -179,7 +179,8 @@ impl SqliteStore {
         // Listens before the first claim, so that no publish between a claim and a wait goes unheard.
         let listener = self.signal.listen();
         self.waiting().listeners.entry(lane.name.clone()).or_insert(listener);
-        let cursor = Arc::new(Cursor::new(lane.clone(), owner.run.clone(), taken.epoch, taken.position));
+        let reading = Reading::from(taken.position, taken.done);
+        let cursor = Arc::new(Cursor::new(lane.clone(), owner.run.clone(), taken.epoch, reading));
         let lease = Lease::new(lane.name.clone(), taken.epoch, lane.lease, cursor);
         Ok(Some(lease.with_stumbles(taken.stumbles)))
     }

@@ -101,6 +101,7 @@ pub(super) fn seen(parked_state: &str) -> EventState {
         "leased" => EventState::Delivering,
         "dead" => EventState::Dead,
         "discarded" => EventState::Discarded,
+        "done" => EventState::Delivered,
         _ => EventState::Retrying,
     }
 }

@@ -84,7 +84,7 @@ pub(super) fn settle(
         settle.record(settled)?;
     }
     settle.promote()?;
-    settle.move_place();
+    settle.move_place()?;
     let (state, reason, ends) = after(request.then, state, reason);
     settle.write_lane(state, reason, ends, request.lease)?;
     let standing = match state {
@@ -309,13 +309,16 @@ impl Settle<'_> {
     }
 
     fn unpark(&mut self, seq: i64) -> rusqlite::Result<()> {
-        let mut statement = self.connection.prepare_cached(&self.sql.unpark)?;
+        let is_passed = seq <= self.reading.place.seq;
+        let text = if is_passed { &self.sql.unpark } else { &self.sql.done_keep };
+        let mut statement = self.connection.prepare_cached(text)?;
         let read = |row: &Row<'_>| Ok((rows::maybe_text(row, 0)?, row.get::<_, bool>(1)?));
         let gone = statement.query_row((self.cursor.lane(), seq), read).optional()?;
         let Some((key, replay)) = gone else { return Ok(()) };
         self.totals.waiting -= 1;
         self.totals.delivered += 1;
         self.totals.replayed += i64::from(replay);
+        self.reading.done += i64::from(!is_passed);
         self.keys.extend(key);
         Ok(())
     }
@@ -357,10 +360,17 @@ impl Settle<'_> {
         Ok(())
     }
 
-    fn move_place(&mut self) {
+    fn move_place(&mut self) -> rusqlite::Result<()> {
+        let before = self.reading.place.seq;
         let delivered = i64::try_from(self.reading.advance()).unwrap_or(i64::MAX);
         self.totals.accepted += delivered;
         self.totals.delivered += delivered;
+        if self.reading.done > 0 && self.reading.place.seq > before {
+            let mut forget = self.connection.prepare_cached(&self.sql.done_forget)?;
+            let forgotten = forget.execute((self.cursor.lane(), self.reading.place.seq))?;
+            self.reading.done -= forgotten as i64;
+        }
+        Ok(())
     }
 
     fn write_lane(

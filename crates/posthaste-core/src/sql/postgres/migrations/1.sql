@@ -101,12 +101,14 @@ CREATE TABLE {prefix}relays (
 
 -- available_at is set exactly while the row can be handed out at a time: a row behind its key's head waits for that head
 -- instead. Whoever promotes or parks holds the lock of the lane's row, so that no head can leave while a follower comes.
+-- A done row was delivered, but the place has not passed it: it keeps the log from handing the event out again, and goes
+-- with the settle that moves the place over it.
 CREATE TABLE {prefix}parked (
     lane            text        COLLATE "C" NOT NULL,
     seq             bigint      NOT NULL,
     shard           integer     NOT NULL DEFAULT 0,
     key             text        COLLATE "C",
-    state           text        COLLATE "C" NOT NULL CHECK (state IN ('retrying', 'scheduled', 'behind', 'leased', 'dead', 'discarded')),
+    state           text        COLLATE "C" NOT NULL CHECK (state IN ('retrying', 'scheduled', 'behind', 'leased', 'dead', 'discarded', 'done')),
     attempts        bigint      NOT NULL DEFAULT 0,
     available_at    timestamptz,
     epoch           bigint      NOT NULL DEFAULT 0,
@@ -126,6 +128,7 @@ CREATE INDEX {prefix}parked_key ON {prefix}parked (lane, shard, key, seq)
 CREATE INDEX {prefix}parked_dead_key ON {prefix}parked (lane, shard, key, seq)
     WHERE key IS NOT NULL AND NOT replay AND state = 'dead';
 CREATE INDEX {prefix}parked_over ON {prefix}parked (lane, dead_at) WHERE dead_at IS NOT NULL;
+CREATE INDEX {prefix}parked_done ON {prefix}parked (lane, seq) WHERE state = 'done';
 CREATE INDEX {prefix}parked_seq ON {prefix}parked (seq);
 
 CREATE TABLE {prefix}keys (

@@ -56,12 +56,14 @@ CREATE TABLE {prefix}lanes (
 
 -- available_at is set exactly while the row can be handed out at a time: a row behind its key's head waits for that head
 -- instead. A leased row has the time at which it was parked; whoever leased it knows so, and everybody else may have it.
+-- A done row was delivered, but the place has not passed it: it keeps the log from handing the event out again, and goes
+-- with the settle that moves the place over it.
 CREATE TABLE {prefix}parked (
     lane            TEXT    NOT NULL,
     seq             INTEGER NOT NULL,
     shard           INTEGER NOT NULL DEFAULT 0,
     key             TEXT,
-    state           TEXT    NOT NULL CHECK (state IN ('retrying', 'scheduled', 'behind', 'leased', 'dead', 'discarded')),
+    state           TEXT    NOT NULL CHECK (state IN ('retrying', 'scheduled', 'behind', 'leased', 'dead', 'discarded', 'done')),
     attempts        INTEGER NOT NULL DEFAULT 0,
     available_at    INTEGER,
     epoch           INTEGER NOT NULL DEFAULT 0,
@@ -84,6 +86,7 @@ CREATE INDEX {prefix}parked_key ON {prefix}parked (lane, shard, key, seq)
 CREATE INDEX {prefix}parked_dead_key ON {prefix}parked (lane, shard, key, seq)
     WHERE key IS NOT NULL AND replay = 0 AND state = 'dead';
 CREATE INDEX {prefix}parked_over ON {prefix}parked (lane, dead_at) WHERE dead_at IS NOT NULL;
+CREATE INDEX {prefix}parked_done ON {prefix}parked (lane, seq) WHERE state = 'done';
 CREATE INDEX {prefix}parked_seq ON {prefix}parked (seq);
 
 CREATE TABLE {prefix}keys (

@@ -180,7 +180,8 @@ impl AmqpBroker {
             let Some(message) = got else { break };
             let message = message.delivery;
             bytes += message.data.len() as u64;
-            let label = Label::read(&message.properties, message.exchange.as_str(), message.routing_key.as_str());
+            let label =
+                Label::read(&message.properties, message.exchange.as_str(), message.routing_key.as_str());
             let letter = Letter::new(filter, &message, &label)?;
             let fate = if letter.matches(filter) {
                 applied.matched += 1;
@@ -200,7 +201,9 @@ impl AmqpBroker {
                 Fate::Discard => {}
             }
             let acked = channel.basic_ack(message.delivery_tag, BasicAckOptions::default()).await;
-            acked.map_err(|error| told(&format!("take a message out of the queue {:?}", names.dead), &error))?;
+            acked.map_err(|error| {
+                told(&format!("take a message out of the queue {:?}", names.dead), &error)
+            })?;
             applied.changed += 1;
         }
         give_back(&channel, kept).await.map_err(|error| {

@@ -104,8 +104,15 @@ impl AmqpFeed {
     }
 
     fn message(&mut self, names: Arc<Names>, message: lapin::message::Delivery) {
-        let lapin::message::Delivery { delivery_tag, exchange, routing_key, redelivered, properties, data, acker } =
-            message;
+        let lapin::message::Delivery {
+            delivery_tag,
+            exchange,
+            routing_key,
+            redelivered,
+            properties,
+            data,
+            acker,
+        } = message;
         let label = Label::read(&properties, exchange.as_str(), routing_key.as_str());
         let attempt = label.attempts.saturating_add(1).saturating_add(redeliveries(&properties, redelivered));
         let mut body = data;

@@ -33,9 +33,8 @@ pub(super) async fn add(channel: &Channel, mover: &Mover, queue: &str, topics: &
         }
         found => {
             let body = serde_json::to_vec(&all).unwrap_or_default();
-            let properties = BasicProperties::default()
-                .with_content_type("application/json".into())
-                .with_delivery_mode(2);
+            let properties =
+                BasicProperties::default().with_content_type("application/json".into()).with_delivery_mode(2);
             mover.put(queue, properties, &body).await?;
             if let Some(acker) = found {
                 acker.ack(BasicAckOptions::default()).await.map_err(doing)?;
@@ -50,7 +49,10 @@ pub(super) async fn read(channel: &Channel, queue: &str) -> Result<Vec<Pattern>>
     let (topics, found) = get(channel, queue).await?;
     if let Some(acker) = found {
         let requeue = BasicNackOptions { requeue: true, ..BasicNackOptions::default() };
-        acker.nack(requeue).await.map_err(|error| told(&format!("give back the list in {queue:?}"), &error))?;
+        acker
+            .nack(requeue)
+            .await
+            .map_err(|error| told(&format!("give back the list in {queue:?}"), &error))?;
     }
     Ok(topics.iter().filter_map(|topic| topic.parse().ok()).collect())
 }

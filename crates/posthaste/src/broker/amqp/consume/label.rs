@@ -94,7 +94,12 @@ impl Label {
 
     /// It is to be tried again as if it had never failed.
     pub(super) fn redriven(mut self) -> Self {
-        self = Self { exchange: self.exchange, routing_key: self.routing_key, redriven: true, ..Self::default() };
+        self = Self {
+            exchange: self.exchange,
+            routing_key: self.routing_key,
+            redriven: true,
+            ..Self::default()
+        };
         self
     }
 
@@ -110,9 +115,8 @@ impl Label {
         for (name, value) in self.entries() {
             headers.insert(name.into(), value);
         }
-        let mut moved = BasicProperties::default()
-            .with_delivery_mode(PERSISTENT)
-            .with_headers(FieldTable::from(headers));
+        let mut moved =
+            BasicProperties::default().with_delivery_mode(PERSISTENT).with_headers(FieldTable::from(headers));
         macro_rules! keep {
             ($($get:ident => $set:ident),*) => {
                 $(if let Some(value) = properties.$get().clone() { moved = moved.$set(value); })*
@@ -205,7 +209,11 @@ mod tests {
         label.died("g.orders", Reason::new("smell", "it smells").tried(4, None));
         assert_eq!(label.attempts, 4, "the consumer knows best");
         let moved = label.on(&came());
-        assert_eq!(Label::read(&moved, "", "g.orders.retry.0"), label, "also after the routing key has changed");
+        assert_eq!(
+            Label::read(&moved, "", "g.orders.retry.0"),
+            label,
+            "also after the routing key has changed"
+        );
         assert_eq!((moved.expiration(), moved.user_id()), (&None, &None), "these would do harm");
         assert_eq!(moved.message_id().as_ref().map(ShortString::as_str), Some("7"));
         let headers = moved.headers().clone().unwrap_or_default();
@@ -225,7 +233,10 @@ mod tests {
         assert_eq!((label.attempts, label.first_failed_at), (2, first), "the first failure stays the first");
         label.died("q", Reason::new("c", "m"));
         let again = label.redriven();
-        assert_eq!((again.attempts, again.first_failed_at, again.dead, again.redriven), (0, None, None, true));
+        assert_eq!(
+            (again.attempts, again.first_failed_at, again.dead, again.redriven),
+            (0, None, None, true)
+        );
     }
 
     #[test]

@@ -71,7 +71,8 @@ impl Topology<'_> {
         for names in names {
             for name in [&names.queue, &names.dead].into_iter().chain(&names.retry) {
                 let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-                let looked = channel.queue_declare(name.as_str().into(), passive, FieldTable::default()).await;
+                let looked =
+                    channel.queue_declare(name.as_str().into(), passive, FieldTable::default()).await;
                 looked.map_err(|error| match refusal(&error) {
                     Some((Refusal::NotFound, _)) => Error::unavailable(format!(
                         "the queue {name:?} is missing, and declare=false forbids to make it; create it, or let a consumer with the right to do so declare it once"

@@ -71,7 +71,11 @@ async fn round_trip(shared: &Shared, live: &Live) -> Result<(), String> {
 impl Shared {
     fn block(&self, live: &Live, reason: Option<String>) {
         let role = self.role.name();
-        metrics::gauge!(metric::AMQP_BLOCKED, label::ROLE => role).set(if reason.is_some() { 1.0 } else { 0.0 });
+        metrics::gauge!(metric::AMQP_BLOCKED, label::ROLE => role).set(if reason.is_some() {
+            1.0
+        } else {
+            0.0
+        });
         match &reason {
             Some(reason) => warn!(role, reason, "RabbitMQ takes nothing from publishers"),
             None => info!(role, "RabbitMQ takes events again"),

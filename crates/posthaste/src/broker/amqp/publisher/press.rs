@@ -10,9 +10,9 @@ use futures_util::future::join_all;
 use lapin::message::BasicReturnMessage;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::{Channel, Confirmation, PublisherConfirm};
-use posthaste_core::Result;
 use posthaste_core::redact::clean;
-use tokio::time::{Instant, Sleep, sleep};
+use posthaste_core::{Error, Result};
+use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::{Answers, Said, Work};
 use crate::broker::amqp::link::{Link, Opened, Refusal, refusal, told};
@@ -139,8 +139,8 @@ impl Press {
         if !self.slots.is_empty() {
             return false;
         }
-        let link = &self.link;
-        let opening = self.opening.get_or_insert_with(|| Box::pin(open(link.clone())));
+        let (link, within) = (&self.link, self.confirm_timeout);
+        let opening = self.opening.get_or_insert_with(|| Box::pin(open(link.clone(), within)));
         let Poll::Ready(opened) = opening.poll_unpin(cx) else { return false };
         self.opening = None;
         match opened {
@@ -282,7 +282,11 @@ impl Press {
         let Poll::Ready(is_well) = doubt.poll_unpin(cx) else { return };
         self.doubt = None;
         let said = if is_well { Said::Silent } else { Said::Lost("the broker does not answer".to_owned()) };
-        if is_well && self.sending.is_none() { self.give_up_late(&said) } else { self.give_up(&said) }
+        if is_well && self.sending.is_none() {
+            self.give_up_late(&said)
+        } else {
+            self.give_up(&said)
+        }
         cx.waker().wake_by_ref();
     }
 
@@ -342,11 +346,16 @@ fn is_of(returned: &BasicReturnMessage, slot: &Slot) -> bool {
     id.is_some_and(|id| id.as_str() == slot.body.envelope.id) && returned.delivery.data == slot.body.bytes()
 }
 
-async fn open(link: Link) -> Result<Opened> {
-    let opened = link.channel().await?;
-    let confirms = opened.channel.confirm_select(ConfirmSelectOptions::default()).await;
-    confirms.map_err(|error| told("turn confirms on", &error))?;
-    Ok(opened)
+/// A channel with confirms. Who waits for a confirm does not wait longer for a channel.
+async fn open(link: Link, within: Duration) -> Result<Opened> {
+    let opening = async {
+        let opened = link.channel().await?;
+        let confirms = opened.channel.confirm_select(ConfirmSelectOptions::default()).await;
+        confirms.map_err(|error| told("turn confirms on", &error))?;
+        Ok(opened)
+    };
+    let late = |_| Error::unavailable(format!("the broker gave no channel within {within:?}"));
+    timeout(within, opening).await.map_err(late)?
 }
 
 /// Writes a batch: all of it is polled together.

@@ -77,7 +77,9 @@ fn binary(mut attributes: Headers, properties: &BasicProperties) -> Result<Envel
 fn of_attributes(attributes: &mut Headers) -> Result<Envelope> {
     let specversion = attributes.remove("specversion").unwrap_or_default();
     if !specversion.starts_with("1.") {
-        return Err(Error::rejected(format!("its CloudEvents version is {specversion:?}, and 1.0 is understood")));
+        return Err(Error::rejected(format!(
+            "its CloudEvents version is {specversion:?}, and 1.0 is understood"
+        )));
     }
     let mut needed = |name: &str| {
         let value = attributes.remove(name).filter(|value| !value.is_empty());
@@ -85,7 +87,8 @@ fn of_attributes(attributes: &mut Headers) -> Result<Envelope> {
     };
     let mut envelope = Envelope::new(needed("type")?, Vec::new());
     envelope.id = needed("id")?;
-    envelope.source = needed("source").map(|source| if source == NO_SOURCE { String::new() } else { source })?;
+    envelope.source =
+        needed("source").map(|source| if source == NO_SOURCE { String::new() } else { source })?;
     envelope.subject = attributes.remove("subject");
     envelope.key = attributes.remove(KEY);
     if let Some(topic) = attributes.remove(TOPIC) {
@@ -101,7 +104,8 @@ fn of_attributes(attributes: &mut Headers) -> Result<Envelope> {
 
 fn structured(body: &[u8]) -> Result<Envelope> {
     let wrong = |error: serde_json::Error| Error::rejected("it is no structured CloudEvent").because(error);
-    let members: std::collections::BTreeMap<String, &RawValue> = serde_json::from_slice(body).map_err(wrong)?;
+    let members: std::collections::BTreeMap<String, &RawValue> =
+        serde_json::from_slice(body).map_err(wrong)?;
     let mut attributes = Headers::new();
     let mut data = None;
     for (name, value) in members {
@@ -112,7 +116,9 @@ fn structured(body: &[u8]) -> Result<Envelope> {
                 Value::Null => {}
                 Value::String(text) => drop(attributes.insert(name, text)),
                 Value::Array(_) | Value::Object(_) => {
-                    return Err(Error::rejected(format!("its attribute {name:?} is no text, number or boolean")));
+                    return Err(Error::rejected(format!(
+                        "its attribute {name:?} is no text, number or boolean"
+                    )));
                 }
                 other => drop(attributes.insert(name, other.to_string())),
             },
@@ -141,7 +147,9 @@ fn structured(body: &[u8]) -> Result<Envelope> {
 
 fn raw(properties: &BasicProperties, routing_key: &str) -> Result<Envelope> {
     let id = short(properties.message_id()).filter(|id| !id.is_empty()).ok_or_else(|| {
-        Error::rejected("it has no message id, so nobody could tell whether it was handled; let its producer set one")
+        Error::rejected(
+            "it has no message id, so nobody could tell whether it was handled; let its producer set one",
+        )
     })?;
     let kind = short(properties.kind()).filter(|kind| !kind.is_empty()).unwrap_or(routing_key);
     if kind.is_empty() {

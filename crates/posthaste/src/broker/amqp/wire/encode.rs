@@ -78,7 +78,9 @@ pub(in crate::broker::amqp) fn encode(
     let size = body.bytes().len() as u64;
     if size > publishing.message_bytes_max {
         let limit = publishing.message_bytes_max;
-        return Err(too_large(format!("the message has {size} bytes, the limit is {limit} (message_bytes_max)")));
+        return Err(too_large(format!(
+            "the message has {size} bytes, the limit is {limit} (message_bytes_max)"
+        )));
     }
     let at = envelope.occurred_at.unwrap_or(parcel.stored_at);
     let properties = BasicProperties::default()
@@ -131,7 +133,8 @@ fn structured(parcel: &Parcel) -> Vec<u8> {
     object.insert("datacontenttype".to_owned(), json!(envelope.content_type));
     let mut out = Value::Object(object).to_string().into_bytes();
     out.pop();
-    let is_json = envelope.content_type.starts_with("application/json") || envelope.content_type.contains("+json");
+    let is_json =
+        envelope.content_type.starts_with("application/json") || envelope.content_type.contains("+json");
     let raw = serde_json::from_slice::<&serde_json::value::RawValue>(&envelope.payload);
     match (is_json, raw) {
         (true, Ok(raw)) if raw.get().len() == envelope.payload.len() => {
@@ -228,7 +231,8 @@ mod tests {
         assert_eq!((&json["data"], &json["source"]), (&json!({"n": 1}), &json!("/")));
         assert_eq!(message.properties.content_type().as_ref().unwrap().as_str(), STRUCTURED);
         for payload in [&b"{\"n\":1} "[..], b"\xff", b"plain", b""] {
-            let message = encode(&parcel(|envelope| envelope.payload = payload.to_vec()), &publishing).unwrap();
+            let message =
+                encode(&parcel(|envelope| envelope.payload = payload.to_vec()), &publishing).unwrap();
             let json: Value = serde_json::from_slice(message.body.bytes()).unwrap();
             assert_eq!(STANDARD.decode(json["data_base64"].as_str().unwrap()).unwrap(), payload);
         }
@@ -238,7 +242,9 @@ mod tests {
     fn what_the_broker_would_close_the_channel_for_is_refused_here() {
         let long = "x".repeat(256);
         let publishing = Publishing {
-            mapping: Mapping::custom(|envelope| Route::new("e", format!("{}{}", envelope.topic, "y".repeat(250)))),
+            mapping: Mapping::custom(|envelope| {
+                Route::new("e", format!("{}{}", envelope.topic, "y".repeat(250)))
+            }),
             ..Publishing::default()
         };
         let error = encode(&parcel(|_| {}), &publishing).unwrap_err();

@@ -176,6 +176,9 @@ impl PostgresStore {
         )
         .await
         .map_err(explain)?;
+        // What was delivered beyond the old place is nothing special any more: what lies beyond the new one comes.
+        let forget = &self.sql.done_forget_all;
+        tx.execute_typed(forget, &args![lane.name.as_str()]).await.map_err(explain)?;
         let applied = Applied::new(matched, matched);
         insert_note(tx.client(), &self.sql.audit_insert, &note, applied).await.map_err(explain)?;
         commit(tx).await?;
@@ -209,6 +212,7 @@ impl PostgresStore {
             return Ok(Applied::new(count.unsigned_abs(), 0));
         }
         client.execute_typed(&self.sql.lane_removing, &args![name, SHARD]).await.map_err(explain)?;
+        client.execute_typed(&self.sql.done_forget_all, &args![name]).await.map_err(explain)?;
         let (mut count, limit) = (0, prune::STEP_ROWS_MAX);
         loop {
             let delete = &self.sql.lane_parked_delete;

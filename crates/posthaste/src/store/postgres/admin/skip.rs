@@ -41,6 +41,8 @@ impl PostgresStore {
         let reason = redact::clean(reason);
         let values = args![name, SHARD, place.tick_b, place.position, reason];
         tx.execute_typed(&self.sql.lane_skip, &values).await.map_err(explain)?;
+        let forget = &self.sql.done_forget_passed;
+        tx.execute_typed(forget, &args![name, SHARD]).await.map_err(explain)?;
         let totals = Totals { accepted: skipped, discarded: skipped, ..Totals::default() };
         add_totals(&tx, &self.sql, name, totals).await.map_err(explain)?;
         let applied = Applied::new(skipped.unsigned_abs(), skipped.unsigned_abs());

@@ -61,6 +61,9 @@ struct Found {
     is_end: bool,
     /// Events of the log that were handed out or set aside, in order.
     taken: Vec<i64>,
+    /// Those of them that had a parked row already, and of these what was delivered from it.
+    spoken_for: HashSet<i64>,
+    done: Vec<i64>,
     /// Parked events that were handed out or found expired.
     parked: HashSet<i64>,
     to_park: Vec<ToPark>,
@@ -108,6 +111,8 @@ impl<'a> Claim<'a> {
                 read,
                 is_end: false,
                 taken: Vec::new(),
+                spoken_for: HashSet::new(),
+                done: Vec::new(),
                 parked: HashSet::new(),
                 to_park: Vec::new(),
                 parked_had_it: reading.parked_had_it,
@@ -191,7 +196,13 @@ impl<'a> Claim<'a> {
         {
             reading.open(window);
         }
-        found.taken.into_iter().for_each(|seq| reading.take(seq));
+        for seq in found.taken {
+            reading.take(seq);
+            if found.spoken_for.contains(&seq) {
+                reading.settle(seq, true);
+            }
+        }
+        reading.done.extend(found.done);
         reading.read_to(found.read);
         if found.is_end {
             reading.end_window();

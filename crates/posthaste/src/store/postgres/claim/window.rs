@@ -1,6 +1,6 @@
 //! The log between two ticks, a page at a time: first what committed late, then what is new.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use futures_util::TryStreamExt;
 use posthaste_core::{Error, Result};
@@ -125,17 +125,20 @@ impl Claim<'_> {
             let parked = if about.is_parked_beyond {
                 self.parked_among(tx, &rows).await.map_err(explain)?
             } else {
-                HashSet::new()
+                HashMap::new()
             };
             self.look_up_keys(tx, &rows).await.map_err(explain)?;
             let low = window.a.low;
             let mut taken = Taken::of(self.page_rows());
             for row in &rows {
                 let seq = row.try_get(0).map_err(explain)?;
-                if parked.contains(&seq) {
+                if let Some(is_done) = parked.get(&seq) {
                     // A parked row speaks for it: parked by an earlier lease, beyond a gap that this one reads again.
                     taken.count(seq, low);
                     self.found.read = seq;
+                    self.found.taken.push(seq);
+                    self.found.spoken_for.insert(seq);
+                    self.found.done.extend(is_done.then_some(seq));
                 } else if !self.take(tx, row, low, &mut taken).await? {
                     break;
                 }
@@ -224,11 +227,11 @@ impl Claim<'_> {
         Ok(true)
     }
 
-    /// Which of these have a parked row.
-    async fn parked_among(&self, tx: &Transaction<'_>, rows: &[Row]) -> Db<HashSet<i64>> {
+    /// Which of these have a parked row, and whether they were delivered from it.
+    async fn parked_among(&self, tx: &Transaction<'_>, rows: &[Row]) -> Db<HashMap<i64, bool>> {
         let seqs = rows.iter().map(|row| row.try_get(0)).collect::<Db<Vec<i64>>>()?;
         let parked = tx.query_typed(&self.sql.parked_among, &args![self.cursor.lane(), seqs]).await?;
-        parked.iter().map(|row| row.try_get(0)).collect()
+        parked.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 
     fn wants(&self, row: &Row) -> Db<bool> {

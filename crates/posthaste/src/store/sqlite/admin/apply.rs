@@ -154,6 +154,8 @@ impl SqliteStore {
             let place = place_of(connection, sql, to)?;
             let values = (lane.name.as_str(), SHARD, place, now.as_micros());
             connection.prepare_cached(&sql.lane_seek)?.execute(values)?;
+            // What was delivered beyond the old place is nothing special any more: what lies beyond the new one comes.
+            connection.prepare_cached(&sql.done_forget)?.execute((lane.name.as_str(), i64::MAX))?;
             let applied = Applied::new(matched, matched);
             write_note(&note, connection, sql, applied, now)?;
             Ok(applied)
@@ -172,6 +174,7 @@ impl SqliteStore {
         let lane = name.clone();
         self.write(move |connection, sql, now| {
             let values = (lane.as_str(), SHARD, now.as_micros());
+            connection.prepare_cached(&sql.done_forget)?.execute((lane.as_str(), i64::MAX))?;
             connection.prepare_cached(&sql.lane_removing)?.execute(values)
         })
         .await?;

@@ -86,6 +86,11 @@ fn parked_views(connection: &Connection, sql: &SqliteSql, seq: i64) -> rusqlite:
     while let Some(row) = all.next()? {
         let Ok(lane) = rows::text(row, 0)?.parse() else { continue };
         let mut view = LaneView::new(lane, rows::seen(&rows::text(row, 1)?));
+        if view.state == EventState::Delivered {
+            // The row only waits for the place: it looks as if there were none.
+            views.push(view);
+            continue;
+        }
         view.attempts = row.get(2)?;
         view.available_at = rows::maybe_time(row, 3)?;
         view.code = rows::maybe_text(row, 4)?;

@@ -41,6 +41,7 @@ impl SqliteStore {
                 let name = lane.name.as_str();
                 let values = (name, SHARD, place, now.as_micros());
                 connection.prepare_cached(&sql.lane_seek)?.execute(values)?;
+                connection.prepare_cached(&sql.done_forget)?.execute((name, place))?;
                 connection.prepare_cached(&sql.lane_reason)?.execute((
                     name,
                     SHARD,

@@ -49,7 +49,10 @@ fn a_raw_message_is_what_amqp_can_say() {
     event.headers.remove("dataschema");
     let seen = round_trip(&event, Format::Raw);
     assert_eq!((&seen.id, &seen.event_type, &seen.topic), (&event.id, &event.event_type, &event.topic));
-    assert_eq!((&seen.payload, &seen.headers, &seen.content_type), (&event.payload, &event.headers, &event.content_type));
+    assert_eq!(
+        (&seen.payload, &seen.headers, &seen.content_type),
+        (&event.payload, &event.headers, &event.content_type)
+    );
     assert_eq!((seen.key, seen.source.as_str()), (None, "posthaste"), "AMQP has no place for them");
 }
 
@@ -84,12 +87,28 @@ fn what_is_no_event_is_refused_with_a_reason_and_stays_whole() {
     let structured = || BasicProperties::default().with_content_type("application/cloudevents+json".into());
     let cases = [
         (BasicProperties::default(), "x", "no message id"),
-        (with(&[("cloudEvents_specversion", "1.0"), ("cloudEvents_id", "1")]), "x", "without the attribute type"),
+        (
+            with(&[("cloudEvents_specversion", "1.0"), ("cloudEvents_id", "1")]),
+            "x",
+            "without the attribute type",
+        ),
         (with(&[("cloudEvents_specversion", "0.3")]), "x", "version is \"0.3\""),
         (structured(), "no json", "no structured CloudEvent"),
-        (structured(), r#"{"specversion":"1.0","id":"1","source":"s","type":"t","x":{}}"#, "\"x\" is no text"),
-        (structured(), r#"{"specversion":"1.0","id":"1","source":"s","type":"t","data_base64":"%"}"#, "base64"),
-        (structured(), r#"{"specversion":"1.0","id":"1","source":"s","type":"t","time":"noon"}"#, "not a time"),
+        (
+            structured(),
+            r#"{"specversion":"1.0","id":"1","source":"s","type":"t","x":{}}"#,
+            "\"x\" is no text",
+        ),
+        (
+            structured(),
+            r#"{"specversion":"1.0","id":"1","source":"s","type":"t","data_base64":"%"}"#,
+            "base64",
+        ),
+        (
+            structured(),
+            r#"{"specversion":"1.0","id":"1","source":"s","type":"t","time":"noon"}"#,
+            "not a time",
+        ),
     ];
     for (properties, body, says) in cases {
         let mut bytes = body.as_bytes().to_vec();

@@ -1,0 +1,1 @@
+DELETE FROM {prefix}parked WHERE lane = $1 AND state = 'done'

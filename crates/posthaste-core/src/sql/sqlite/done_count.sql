@@ -1,0 +1,1 @@
+SELECT count(*) FROM {prefix}parked INDEXED BY {prefix}parked_done WHERE lane = ?1 AND state = 'done'
