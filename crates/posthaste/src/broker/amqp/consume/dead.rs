@@ -4,6 +4,8 @@
 //! broker puts them back, each at its place. Meanwhile nobody else sees them. A look takes at most [`LOOK_MAX`] messages and
 //! [`LOOK_BYTES_MAX`] bytes of each queue, the oldest first.
 
+use std::time::Duration;
+
 use lapin::Channel;
 use lapin::options::{BasicAckOptions, BasicGetOptions, BasicNackOptions, QueueDeclareOptions};
 use lapin::types::{FieldTable, ShortString};
@@ -26,6 +28,9 @@ const LOOK_MAX: u32 = 10_000;
 /// Bytes of one queue that a look takes at most.
 const LOOK_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const PAGE_MAX: u32 = 1_000;
+/// How long what was looked at may take to be in its queue again, and how often to see whether it is.
+const BACK_WITHIN: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// What to do with a dead letter.
 enum Fate {
@@ -168,7 +173,7 @@ impl AmqpBroker {
         let mut applied = Applied::default();
         let channel = self.consume.link.channel().await?.channel;
         let Some(mut left) = count(&channel, &names.dead).await? else { return Ok(applied) };
-        let (mut bytes, mut kept) = (0, None);
+        let (mut bytes, mut kept) = (0, Vec::new());
         if bounded {
             left = left.min(LOOK_MAX);
         }
@@ -191,7 +196,7 @@ impl AmqpBroker {
             };
             match fate {
                 Fate::Keep => {
-                    kept = Some(message.delivery_tag);
+                    kept.push(message.delivery_tag);
                     continue;
                 }
                 Fate::Redrive => {
@@ -206,20 +211,25 @@ impl AmqpBroker {
             })?;
             applied.changed += 1;
         }
-        give_back(&channel, kept).await.map_err(|error| {
-            told(&format!("give back what was looked at in the queue {:?}", names.dead), &error)
-        })?;
+        give_back(&channel, &names.dead, &kept).await?;
         Ok(applied)
     }
 }
 
-/// Gives back everything up to this message. Said in words and not by closing the channel alone: the broker answers a close before
-/// it has put anything back, and whoever looks next would find nothing.
-async fn give_back(channel: &Channel, kept: Option<u64>) -> lapin::Result<()> {
-    if let Some(tag) = kept {
-        channel.basic_nack(tag, BasicNackOptions { multiple: true, requeue: true }).await?;
-    }
-    channel.close(200, "looked".into()).await
+/// Gives these messages back to their queue and waits until they are there again: a quorum queue answers before it has put
+/// anything back, and whoever looks next would find nothing.
+async fn give_back(channel: &Channel, queue: &str, kept: &[u64]) -> Result<()> {
+    let Some(last) = kept.last() else { return Ok(()) };
+    let nacked = channel.basic_nack(*last, BasicNackOptions { multiple: true, requeue: true }).await;
+    nacked.map_err(|error| told(&format!("give back what was looked at in the queue {queue:?}"), &error))?;
+    let there = async {
+        while count(channel, queue).await?.is_some_and(|ready| (ready as usize) < kept.len()) {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Ok(())
+    };
+    // Somebody else may have taken some of them meanwhile; that is no reason to wait for ever.
+    tokio::time::timeout(BACK_WITHIN, there).await.unwrap_or(Ok(()))
 }
 
 /// How many messages are ready in a queue; `None` if it is not there.
