@@ -6,6 +6,7 @@
 mod conformance {
     pub(crate) mod deadpool_postgres;
     pub(crate) mod postgres;
+    pub(crate) mod rabbitmq;
     pub(crate) mod rusqlite;
     pub(crate) mod sqlite;
     pub(crate) mod sqlx_postgres;
@@ -21,6 +22,7 @@ use posthaste_testkit::memory::{MemoryDriver, MemoryRigs};
 
 fn main() -> ExitCode {
     let [direct, pooled] = conformance::postgres::RIGS;
+    let [quorum, classic] = conformance::rabbitmq::RIGS;
     harness::run(
         &[
             Arc::new(MemoryRigs),
@@ -39,6 +41,6 @@ fn main() -> ExitCode {
             Arc::new(conformance::sqlx_postgres::SqlxPostgresDriver),
             Arc::new(conformance::deadpool_postgres::DeadpoolPostgresDriver),
         ],
-        &[Arc::new(LocalRigs)],
+        &[Arc::new(LocalRigs), Arc::new(quorum), Arc::new(classic)],
     )
 }

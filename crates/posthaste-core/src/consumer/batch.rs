@@ -70,8 +70,7 @@ impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
         finished: &mut Vec<Arc<Envelope>>,
     ) {
         for (delivery, done) in part.into_iter().zip(dones) {
-            let Delivery { envelope, attempt, receipt } = delivery;
-            self.settle(envelope, attempt, receipt, done, finished).await;
+            self.settle(delivery, done, finished).await;
         }
     }
 

@@ -9,6 +9,7 @@ mod dedup;
 mod lane;
 mod local;
 mod order;
+mod reopening;
 mod setup;
 mod slice;
 mod stopping;
