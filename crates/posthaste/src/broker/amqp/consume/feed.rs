@@ -18,6 +18,7 @@ use crate::broker::amqp::wire::Body;
 use crate::broker::amqp::wire::decode::decode;
 
 /// What a subscription says.
+#[expect(clippy::large_enum_variant, reason = "nearly all of them are messages, and each is moved once")]
 enum Heard {
     Message(Arc<Names>, lapin::Result<lapin::message::Delivery>),
     /// The broker ended it: its queue was deleted, or moved.

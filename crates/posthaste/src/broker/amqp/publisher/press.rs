@@ -245,10 +245,10 @@ impl Press {
             let Confirm::Here(verdict) = &mut slot.confirm else { return true };
             let verdict = std::mem::replace(verdict, Said::Confirmed);
             let verdict = judged(verdict, slot.returned.take(), slot.body.bytes().len(), refused.as_ref());
-            if to.as_ref().is_none_or(|to| !to.same_channel(&slot.answers)) {
-                if let Some(to) = to.replace(slot.answers.clone()) {
-                    let _ = to.send(std::mem::take(&mut said));
-                }
+            if to.as_ref().is_none_or(|to| !to.same_channel(&slot.answers))
+                && let Some(before) = to.replace(slot.answers.clone())
+            {
+                let _ = before.send(std::mem::take(&mut said));
             }
             said.push((slot.index, verdict));
             false
