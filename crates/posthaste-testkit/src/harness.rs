@@ -14,8 +14,8 @@ use crate::law::{LawResult, Verdict};
 use crate::laws::consuming::ConsumeBench;
 use crate::laws::line::{ChildCommand, LineBench};
 use crate::laws::tx::TxBench;
-use crate::laws::{BROKER_LAWS, CONSUMER_LAWS, LINE_LAWS, STORE_LAWS, TX_LAWS};
-use crate::rig::{RigClock, RigMaker};
+use crate::laws::{BROKER_LAWS, CONSUMER_LAWS, LINE_LAWS, ROW_LAWS, STORE_LAWS, TX_LAWS};
+use crate::rig::{Rig, RigClock, RigMaker};
 
 /// No law takes nearly so long; a law that hangs is a law that failed.
 const LAW_SECONDS_MAX: u64 = 60;
@@ -76,9 +76,12 @@ pub fn run(
 
 /// Every store law on a fresh scope of this backend.
 pub fn store_trials(maker: &Arc<dyn RigMaker>, settings: &Settings) -> Vec<Trial> {
-    let trials = STORE_LAWS.iter().map(|law| {
+    let row_laws = if maker.leases_rows() { ROW_LAWS } else { &[] };
+    let trials = STORE_LAWS.iter().chain(row_laws).map(|law| {
         let (maker, run) = (Arc::clone(maker), law.run);
+        let exempt = maker.exempt(law.name);
         trial(maker.name(), law.name, maker.missing(), settings, async move || {
+            exempt.map_or(Ok(()), |why| Err(Verdict::skipped(why)))?;
             run(StoreBench::new(maker.rig(RigClock::Manual).await?).await?).await
         })
     });
@@ -89,7 +92,9 @@ pub fn store_trials(maker: &Arc<dyn RigMaker>, settings: &Settings) -> Vec<Trial
 pub fn line_trials(maker: &Arc<dyn RigMaker>, settings: &Settings) -> Vec<Trial> {
     let trials = LINE_LAWS.iter().map(|law| {
         let (maker, run) = (Arc::clone(maker), law.run);
+        let exempt = maker.exempt(law.name);
         trial(maker.name(), law.name, maker.missing(), settings, async move || {
+            exempt.map_or(Ok(()), |why| Err(Verdict::skipped(why)))?;
             let rig = maker.rig(RigClock::Host).await?;
             let child = child_command(maker.name(), rig.url());
             run(LineBench { bench: StoreBench::new(rig).await?, child }).await

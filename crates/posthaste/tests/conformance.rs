@@ -11,6 +11,9 @@ mod conformance {
     pub(crate) mod sqlite;
     pub(crate) mod sqlx_postgres;
     pub(crate) mod sqlx_sqlite;
+    pub(crate) mod table;
+    pub(crate) mod table_postgres;
+    pub(crate) mod table_sqlite;
 }
 
 use std::process::ExitCode;
@@ -29,6 +32,8 @@ fn main() -> ExitCode {
             Arc::new(conformance::sqlite::SqliteRigs),
             Arc::new(direct),
             Arc::new(pooled),
+            Arc::new(conformance::table_postgres::TablePostgresRigs),
+            Arc::new(conformance::table_sqlite::TableSqliteRigs),
         ],
         &[
             Arc::new(MemoryDriver),

@@ -16,7 +16,7 @@ use tx::TxBench;
 
 use store::{
     cancelling, claiming, commanding, dying, finding, leasing, operating, parking, passing, pruning,
-    publishing, waking,
+    publishing, rows, waking,
 };
 
 /// A law on a store.
@@ -112,6 +112,19 @@ pub const STORE_LAWS: &[StoreLaw] = laws![
     cancelling::a_dropped_claim_loses_nothing,
     cancelling::a_dropped_settle_leaves_nothing_half_done,
     cancelling::a_dropped_publish_stores_all_or_nothing,
+];
+
+/// What every store obeys that leases rows and not lanes.
+pub const ROW_LAWS: &[StoreLaw] = laws![
+    rows::a_claimed_row_is_hidden_until_its_lease_ends_which_counts,
+    rows::a_stale_claim_settles_nothing_and_says_so,
+    rows::renewing_keeps_what_was_claimed,
+    rows::a_row_whose_lease_ends_too_often_is_dead,
+    rows::terminal_rows_never_move_by_themselves,
+    rows::relays_claim_apart_and_together_everything,
+    rows::the_order_of_a_key_holds_between_relays,
+    rows::a_clean_end_leaves_nothing_claimed,
+    rows::what_a_dropped_claim_took_is_handed_back_by_a_clean_end,
 ];
 
 /// A law on publishing in a driver's transaction.

@@ -30,6 +30,7 @@ mod publish;
 mod reader;
 mod rows;
 mod settle;
+pub mod table;
 mod writer;
 
 use std::collections::{HashMap, HashSet};
