@@ -78,12 +78,14 @@ pub struct Delivery {
     pub attempt: u32,
     /// How it is answered.
     pub receipt: Box<dyn Receipt>,
+    /// Since when a consumer holds it, and its key with it, because the broker would let others of the key pass.
+    pub(crate) held_since: Option<tokio::time::Instant>,
 }
 
 impl Delivery {
     /// Joins an event and its receipt.
     pub fn new(envelope: Arc<Envelope>, attempt: u32, receipt: Box<dyn Receipt>) -> Self {
-        Self { envelope, attempt, receipt }
+        Self { envelope, attempt, receipt, held_since: None }
     }
 }
 
@@ -114,11 +116,22 @@ pub struct Reason {
     pub code: String,
     /// What happened, for people.
     pub message: String,
+    /// How often it was tried, if the consumer knows better than the broker: it may have tried it again by itself.
+    pub attempts: Option<u32>,
+    /// For how long the consumer itself has tried it again and again.
+    pub held: Option<Duration>,
 }
 
 impl Reason {
     /// A fingerprint and a sentence.
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { code: code.into(), message: message.into() }
+        Self { code: code.into(), message: message.into(), attempts: None, held: None }
+    }
+
+    /// It was tried so often, and held by the consumer for so long.
+    #[must_use]
+    pub fn tried(mut self, attempts: u32, held: Option<Duration>) -> Self {
+        (self.attempts, self.held) = (Some(attempts), held);
+        self
     }
 }

@@ -13,6 +13,7 @@
 
 pub mod admin;
 pub mod broker;
+pub mod bus;
 pub mod codec;
 pub mod consumer;
 pub mod crash;

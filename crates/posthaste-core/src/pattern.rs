@@ -31,6 +31,12 @@ impl Pattern {
         matches(&pattern, &words)
     }
 
+    /// Whether there is a topic that both mean.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let (one, two): (Vec<_>, Vec<_>) = (self.text.split('.').collect(), other.text.split('.').collect());
+        overlap(&one, &two)
+    }
+
     /// The pattern as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
@@ -68,6 +74,27 @@ fn matches(pattern: &[&str], words: &[&str]) -> bool {
         }
     }
     pattern[p..].iter().all(|&word| word == "#")
+}
+
+/// Fills a table of "the rest of one and the rest of the other can mean the same", from the ends to the beginnings, so that
+/// it takes the product of both lengths, whatever the patterns.
+fn overlap(one: &[&str], two: &[&str]) -> bool {
+    let width = two.len() + 1;
+    let mut table = vec![false; (one.len() + 1) * width];
+    for a in (0..=one.len()).rev() {
+        for b in (0..=two.len()).rev() {
+            let rest = |a: usize, b: usize| table[a * width + b];
+            table[a * width + b] = match (one.get(a), two.get(b)) {
+                (None, None) => true,
+                // A hash takes nothing, or a word of the other one.
+                (Some(&"#"), other) => rest(a + 1, b) || (other.is_some() && rest(a, b + 1)),
+                (other, Some(&"#")) => rest(a, b + 1) || (other.is_some() && rest(a + 1, b)),
+                (Some(x), Some(y)) => (*x == "*" || *y == "*" || x == y) && rest(a + 1, b + 1),
+                _ => false,
+            };
+        }
+    }
+    table[0]
 }
 
 impl FromStr for Pattern {
@@ -116,6 +143,29 @@ mod tests {
         ];
         for (pattern, topic, expected) in table {
             assert_eq!(pattern.parse::<Pattern>().unwrap().matches(topic), expected, "{pattern} on {topic}");
+        }
+    }
+
+    #[test]
+    fn two_patterns_overlap_when_a_topic_is_meant_by_both() {
+        let table = [
+            ("orders", "orders", true),
+            ("orders", "stock", false),
+            ("orders.*", "orders.eu", true),
+            ("orders.*", "*.eu", true),
+            ("orders.*", "orders", false),
+            ("orders.#", "orders", true),
+            ("#", "anything", true),
+            ("#.eu", "orders.#", true),
+            ("a.#.b", "a.c", false),
+            ("a.*.c", "a.b.d", false),
+            ("a.*", "a.*.*", false),
+            ("#.#", "#", true),
+        ];
+        for (one, other, expected) in table {
+            let (one, other): (Pattern, Pattern) = (one.parse().unwrap(), other.parse().unwrap());
+            assert_eq!(one.overlaps(&other), expected, "{one} and {other}");
+            assert_eq!(other.overlaps(&one), expected, "{other} and {one}");
         }
     }
 

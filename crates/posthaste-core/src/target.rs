@@ -52,6 +52,8 @@ pub enum DeliverKind {
     Unavailable,
     /// This event did not pass and may later: parked with backoff, counted.
     Failed,
+    /// Not yet: it waits as long as it asks for ([`DeliverError::after`]), and no attempt is counted.
+    Later,
     /// This event will never pass: dead.
     Rejected,
     /// This event is larger than the target takes: dead.
@@ -119,6 +121,9 @@ pub struct Capabilities {
     pub in_flight_max: u32,
     /// The largest payload it takes; larger ones are dead with code `too large`.
     pub payload_bytes_max: u64,
+    /// How long it may take to answer by itself, where it tells a late answer from a lost connection: a lane waits at least
+    /// so long, whatever its own timeout.
+    pub answers_within: Duration,
     /// What a consumer group keeps of the order of a key.
     pub order: OrderKept,
     /// Whether topics can be patterns when consuming.
@@ -127,9 +132,14 @@ pub struct Capabilities {
     pub delayed_release: bool,
     /// Whether a delivery that was released holds the later ones of its key back until it is settled.
     pub release_in_order: bool,
+    /// Where a released delivery does not hold its key: for how long a consumer may hold it in its own process instead.
+    pub hold_max: Duration,
     /// Whether it can hand out again what was acknowledged.
     pub replay: bool,
 }
+
+/// Brokers take back what was not acknowledged within half an hour or so; a key need not wait nearly so long.
+const HOLD_MAX: Duration = Duration::from_secs(300);
 
 impl Capabilities {
     /// A target that takes bursts of a thousand, as many at once as the window allows, of any size, and cannot be consumed from.
@@ -138,10 +148,12 @@ impl Capabilities {
             burst_max: 1_000,
             in_flight_max: u32::MAX,
             payload_bytes_max: u64::MAX,
+            answers_within: Duration::ZERO,
             order: OrderKept::None,
             patterns: false,
             delayed_release: false,
             release_in_order: false,
+            hold_max: HOLD_MAX,
             replay: false,
         }
     }
@@ -167,6 +179,13 @@ impl Capabilities {
         self
     }
 
+    /// Answers within this span by itself, if only to say that the answer is late.
+    #[must_use]
+    pub fn answers_within(mut self, span: Duration) -> Self {
+        self.answers_within = span;
+        self
+    }
+
     /// A consumer group keeps this much of the order of a key.
     #[must_use]
     pub fn order(mut self, order: OrderKept) -> Self {
@@ -185,6 +204,13 @@ impl Capabilities {
     #[must_use]
     pub fn delayed_release(mut self) -> Self {
         self.delayed_release = true;
+        self
+    }
+
+    /// A consumer holds a failing event and its key for so long at most.
+    #[must_use]
+    pub fn hold_max(mut self, longest: Duration) -> Self {
+        self.hold_max = longest;
         self
     }
 

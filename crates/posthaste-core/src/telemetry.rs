@@ -61,6 +61,12 @@ pub mod metric {
     pub const LOCAL_UNROUTED_TOTAL: &str = "posthaste_local_unrouted_total";
     /// Counter of dead letters that the local broker dropped because its buffer was full.
     pub const LOCAL_DEAD_DROPPED_TOTAL: &str = "posthaste_local_dead_dropped_total";
+    /// Counter of connections to RabbitMQ that were made anew after a loss, by [`label::ROLE`](super::label::ROLE).
+    pub const AMQP_RECONNECTS_TOTAL: &str = "posthaste_amqp_reconnects_total";
+    /// Gauge: 1 while there is a connection to RabbitMQ, else 0, by role.
+    pub const AMQP_CONNECTED: &str = "posthaste_amqp_connected";
+    /// Gauge: 1 while RabbitMQ takes nothing from publishers because it lacks memory or disk, else 0, by role.
+    pub const AMQP_BLOCKED: &str = "posthaste_amqp_blocked";
     /// Counter of rows of a foreign table whose lease was lost before their outcome came, by lane; nothing was recorded.
     pub const ROW_LEASES_LOST_TOTAL: &str = "posthaste_row_leases_lost_total";
     /// Counter of rows of a foreign table whose lease had ended and that were taken back, by lane and outcome: `pending`, `dead`.
@@ -88,6 +94,8 @@ pub mod label {
     pub const VIA: &str = "via";
     /// A route's pattern.
     pub const ROUTE: &str = "route";
+    /// What a connection is for: `publish`, `consume`.
+    pub const ROLE: &str = "role";
     /// An HTTP status.
     pub const STATUS: &str = "status";
 }

@@ -1,21 +1,28 @@
-//! Consumers in the place of files: a lane delivers straight into a handler whose effect is a row in the same database.
+//! Consumers in the place of files: a lane delivers into a handler whose effect is a row in the same database, straight or
+//! through a broker.
 //!
 //! Nothing keeps an effect from being there twice but the inbox.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste::consumer::{Consumer, Cx, Failure as Verdict};
+use clap::Args;
+use posthaste::admin::{Admin as _, Filter, Page};
+use posthaste::broker::amqp::AmqpBroker;
+use posthaste::consumer::{Consumer, Crew, Cx, Failure as Verdict};
 use posthaste::envelope::Envelope;
+use posthaste::retry::Backoff;
 use posthaste::sql::{Statement, Tx as _, Value};
 use posthaste::target::{DeliverKind, Target};
+use tokio::signal::unix::{SignalKind, signal};
 
-use crate::Result;
 use crate::journal::Pen;
 use crate::lanes::Which;
 use crate::relay::{delivered_file, stumble};
 use crate::truth::Direct;
+use crate::{Failure, Result};
 
 pub(crate) const TABLE: &str = "CREATE TABLE nemesis_effects (nth bigserial, consumer text NOT NULL, id text NOT NULL, \
     key text NOT NULL, number text NOT NULL, process text NOT NULL)";
@@ -38,8 +45,75 @@ struct Hand {
 
 type Pool = deadpool_postgres::Pool;
 
+/// What a consumer process is told.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    #[arg(long)]
+    url: String,
+    /// Its name in the rows of its effects.
+    #[arg(long)]
+    name: String,
+    #[arg(long)]
+    folder: PathBuf,
+    /// Where the events are.
+    #[arg(long)]
+    broker: String,
+    /// The point at which to end, and at the how-manieth time.
+    #[arg(long, num_args = 2, value_names = ["POINT", "NTH"])]
+    crash: Vec<String>,
+}
+
+/// Consumes until SIGTERM.
+pub(crate) fn main(options: &Options) -> Result<()> {
+    crate::relay::begin(&options.crash)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let mut told_to_stop = signal(SignalKind::terminate())?;
+        let mut crew = Crew::new();
+        for which in Which::ALL {
+            let policy = Backoff::fixed(Duration::from_millis(50)).attempts(1_000);
+            let consumer = consumer(&options.url, which, &options.name)?.retry(policy);
+            crew = crew.consumer(consumer, broker(&options.broker, which)?);
+        }
+        crew.run(async move { told_to_stop.recv().await.unwrap_or_default() }).await.map_err(Failure::from)
+    })
+}
+
+/// RabbitMQ as one lane and its consumers see it: with an exchange of their own, and quick to notice that it is away.
+pub(crate) fn broker(url: &str, which: Which) -> Result<AmqpBroker> {
+    let settings = "tiers=200ms,400ms&confirm_timeout=1500ms&heartbeat=1s&connect_timeout=2s&monitor=1s";
+    Ok(AmqpBroker::at(&format!("{url}?exchange=nemesis-{}&{settings}", which.name()))?)
+}
+
+/// The ids of what died in each group, as the broker says.
+pub(crate) async fn dead(url: &str) -> Result<HashMap<String, Vec<String>>> {
+    let mut dead = HashMap::new();
+    for which in Which::ALL {
+        let (broker, mut page) = (broker(url, which)?, Page::first(1_000));
+        let mut filter = Filter::default();
+        filter.lane = Some(which.name().parse()?);
+        let ids: &mut Vec<String> = dead.entry(which.name().to_owned()).or_default();
+        loop {
+            let found = broker.find(&filter, page.clone()).await?;
+            ids.extend(found.records.into_iter().map(|record| record.envelope.id));
+            match found.next {
+                Some(next) => page.after = Some(next),
+                None => break,
+            }
+        }
+        ids.sort();
+        // A move that was confirmed, and whose acknowledgement was lost, is made again: dead twice is dead.
+        ids.dedup();
+    }
+    Ok(dead)
+}
+
 /// A consumer as the lane's target; its connections go the way of the relay's.
 pub(crate) fn target(url: &str, which: Which, process: &str) -> Result<Arc<dyn Target>> {
+    Ok(consumer(url, which, process)?.target()?)
+}
+
+fn consumer(url: &str, which: Which, process: &str) -> Result<Consumer<Pool, Hand>> {
     let mut config: tokio_postgres::Config = url.parse()?;
     config.connect_timeout(CONNECT_WITHIN).tcp_user_timeout(TIMEOUT);
     let manager = deadpool_postgres::Manager::new(config, tokio_postgres::NoTls);
@@ -50,8 +124,7 @@ pub(crate) fn target(url: &str, which: Which, process: &str) -> Result<Arc<dyn T
         .create_timeout(Some(CONNECT_WITHIN))
         .build()?;
     let hand = Hand { which, process: process.to_owned() };
-    let consumer = Consumer::new(which.name(), pool, hand).on_any(take).workers(WORKERS).timeout(TIMEOUT);
-    Ok(consumer.target()?)
+    Ok(Consumer::new(which.name(), pool, hand).on_any(take).workers(WORKERS).timeout(TIMEOUT))
 }
 
 async fn take(cx: &mut Cx<Pool, Hand>, envelope: Arc<Envelope>) -> std::result::Result<(), Verdict> {
@@ -81,4 +154,10 @@ pub(crate) async fn write_down(direct: &Direct, folder: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// How many events have had an effect, each consumer's for itself.
+pub(crate) async fn count(direct: &Direct) -> Result<i64> {
+    let count = "SELECT count(DISTINCT (consumer, id)) FROM nemesis_effects";
+    Ok(direct.client.query_typed_one(count, &[]).await?.try_get(0)?)
 }

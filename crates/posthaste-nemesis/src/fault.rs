@@ -9,6 +9,8 @@ pub(crate) enum Link {
     Relay(usize),
     /// That of all producers.
     Producers,
+    /// That of everybody to the broker.
+    Broker,
     /// All of them.
     All,
 }
@@ -59,6 +61,14 @@ pub(crate) enum Fault {
     QuitServer {
         down: Duration,
     },
+    /// SIGKILL of the broker.
+    KillBroker {
+        down: Duration,
+    },
+    /// SIGTERM of the broker.
+    StopBroker {
+        down: Duration,
+    },
     /// `pg_terminate_backend` of everybody.
     Terminate,
     Cut {
@@ -99,7 +109,9 @@ impl Fault {
             | Self::KillProducer { down, .. }
             | Self::KillServer { down }
             | Self::StopServer { down }
-            | Self::QuitServer { down } => down,
+            | Self::QuitServer { down }
+            | Self::KillBroker { down }
+            | Self::StopBroker { down } => down,
             Self::FreezeRelay { span, .. }
             | Self::FreezeProducer { span, .. }
             | Self::Stall { span, .. }

@@ -1,6 +1,6 @@
 //! Carries out what the plan says.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
@@ -12,7 +12,7 @@ use xtask::servers::Server;
 use crate::Result;
 use crate::fault::{Fault, Link};
 use crate::plan::Step;
-use crate::stage::Stage;
+use crate::stage::{Stage, act_on};
 use crate::truth::Direct;
 use crate::worker::{self, Worker, lock};
 
@@ -55,9 +55,11 @@ async fn inflict(stage: &Stage, fault: &Fault, rng: &mut Rng) -> Result<()> {
         Fault::CrashRelay { relay, point, nth } => crash(stage, &stage.relays[relay], point, nth).await,
         Fault::FreezeRelay { relay, span } => freeze(&stage.relays[relay], span).await,
         Fault::FreezeProducer { producer, span } => freeze(&stage.producers[producer], span).await,
-        Fault::KillServer { down } => restart(stage, Server::kill, down).await,
-        Fault::StopServer { down } => restart(stage, Server::stop, down).await,
-        Fault::QuitServer { down } => restart(stage, Server::quit, down).await,
+        Fault::KillServer { down } => restart(&stage.server, Server::kill, down).await,
+        Fault::StopServer { down } => restart(&stage.server, Server::stop, down).await,
+        Fault::QuitServer { down } => restart(&stage.server, Server::quit, down).await,
+        Fault::KillBroker { down } => restart(stage.broker()?, Server::kill, down).await,
+        Fault::StopBroker { down } => restart(stage.broker()?, Server::stop, down).await,
         Fault::KillBackend => {
             if let Some(pid) = some_backend(stage, rng) {
                 // Gone in this moment: then nothing happens, this time.
@@ -122,10 +124,14 @@ async fn crash(stage: &Stage, relay: &Mutex<Worker>, point: &str, nth: u32) -> R
     relay.start(&[])
 }
 
-async fn restart(stage: &Stage, end: fn(&mut Server) -> xtask::Result<()>, down: Duration) -> Result<()> {
-    stage.with_server(end).await?;
+async fn restart(
+    server: &Arc<Mutex<Server>>,
+    end: fn(&mut Server) -> xtask::Result<()>,
+    down: Duration,
+) -> Result<()> {
+    act_on(server, end).await?;
     sleep(down).await;
-    stage.with_server(Server::start).await
+    act_on(server, Server::start).await
 }
 
 async fn weather(stage: &Stage, link: Link, weather: Weather, span: Duration) -> Result<()> {

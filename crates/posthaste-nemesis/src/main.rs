@@ -6,6 +6,9 @@
 //!     └── journals        └──────── faults ─────────┘
 //! ```
 //!
+//! With `--consume` the lanes end in consumers, and with `--to rabbitmq` a RabbitMQ stands between: relays publish to it,
+//! consumer processes read from it, and it is killed and cut like everybody else.
+//!
 //! Producers write what they publish into a table of truth in the same transaction. Relays append every delivery to a
 //! file before they acknowledge it. Two hands inflict the faults that the seed decides. Then everything is healed and
 //! drained, and truth and files are compared.
@@ -55,6 +58,9 @@ enum Child {
     /// Relays until it is told to stop.
     #[command(hide = true)]
     Relay(relay::Options),
+    /// Consumes until it is told to stop.
+    #[command(hide = true)]
+    Consumer(consumer::Options),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +68,7 @@ fn main() -> ExitCode {
     let done = match arguments.child {
         Some(Child::Producer(options)) => producer::main(options).map(|()| true),
         Some(Child::Relay(options)) => relay::main(options).map(|()| true),
+        Some(Child::Consumer(options)) => consumer::main(&options).map(|()| true),
         None => run::main(&arguments.run),
     };
     match done {

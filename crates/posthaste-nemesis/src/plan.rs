@@ -10,6 +10,8 @@ use crate::lanes::LEASE;
 
 /// How many relays there are.
 pub(crate) const RELAYS: usize = 3;
+/// How many consumer processes there are, where there is a broker; they are numbered after the relays.
+pub(crate) const CONSUMERS: usize = 3;
 /// How many producers there are.
 pub(crate) const PRODUCERS: usize = 6;
 
@@ -53,6 +55,46 @@ impl Plan {
     pub(crate) fn consuming(seed: u64, length: Duration) -> Self {
         let lines = steps(Rng::with_seed(seed ^ 0x0011_ac35), length, 300..1_500, 11, consumer_fault);
         Self { lines, ..Self::new(seed, length) }
+    }
+}
+
+impl Plan {
+    /// With a broker between relays and consumers, which has its share of both hands' faults.
+    pub(crate) fn through_broker(seed: u64, length: Duration) -> Self {
+        Self {
+            lines: steps(Rng::with_seed(seed ^ 0x0011_ac35), length, 300..1_500, 11, either_side_fault),
+            servers: steps(Rng::with_seed(seed ^ 0x005e_4e45), length, 1_500..4_500, 10, any_server_fault),
+        }
+    }
+}
+
+/// What befalls a relay befalls a consumer as well, and what befalls a connection that to the broker.
+fn either_side_fault(kind: usize, rng: &mut Rng) -> Fault {
+    let fault = line_fault(kind, rng);
+    let who = rng.usize(..RELAYS + CONSUMERS);
+    let near = if rng.bool() { Link::Broker } else { Link::Relay(who) };
+    match fault {
+        Fault::KillRelay { down, .. } => Fault::KillRelay { relay: who, down },
+        Fault::StopRelay { down, .. } => Fault::StopRelay { relay: who, down },
+        Fault::FreezeRelay { span, .. } => Fault::FreezeRelay { relay: who, span },
+        Fault::CrashRelay { .. } if who >= RELAYS => Fault::CrashRelay {
+            relay: who,
+            point: CONSUMER_POINTS[rng.usize(..CONSUMER_POINTS.len())],
+            nth: rng.u32(1..200),
+        },
+        Fault::Cut { .. } => Fault::Cut { link: near },
+        Fault::Stall { span, .. } => Fault::Stall { link: near, span },
+        Fault::HalfOpen { span, .. } => Fault::HalfOpen { link: near, span },
+        Fault::Refuse { span, .. } => Fault::Refuse { link: near, span },
+        other => other,
+    }
+}
+
+fn any_server_fault(kind: usize, rng: &mut Rng) -> Fault {
+    match kind {
+        7 | 8 => Fault::KillBroker { down: millis(rng, 0..1_500) },
+        9 => Fault::StopBroker { down: millis(rng, 0..1_000) },
+        kind => server_fault(kind, rng),
     }
 }
 

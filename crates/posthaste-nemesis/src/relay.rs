@@ -38,6 +38,9 @@ pub(crate) struct Options {
     /// Delivers into consumers whose effects are rows, not into files.
     #[arg(long)]
     consume: bool,
+    /// Delivers to this broker.
+    #[arg(long)]
+    broker: Option<String>,
     /// The point at which to end, and at the how-manieth time.
     #[arg(long, num_args = 2, value_names = ["POINT", "NTH"])]
     crash: Vec<String>,
@@ -45,13 +48,19 @@ pub(crate) struct Options {
 
 /// Relays until SIGTERM.
 pub(crate) fn main(options: Options) -> Result<()> {
-    let filter = "info".parse::<tracing_subscriber::EnvFilter>()?;
-    tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).with_env_filter(filter).init();
-    if let [point, nth] = options.crash.as_slice() {
-        posthaste_core::crash::arm(point, nth.parse()?);
-    }
+    begin(&options.crash)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(relay(&options))
+}
+
+/// Writes a log, and arms the point at which this process is to end, if any.
+pub(crate) fn begin(crash: &[String]) -> Result<()> {
+    let filter = "info".parse::<tracing_subscriber::EnvFilter>()?;
+    tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).with_env_filter(filter).init();
+    if let [point, nth] = crash {
+        posthaste_core::crash::arm(point, nth.parse()?);
+    }
+    Ok(())
 }
 
 async fn relay(options: &Options) -> Result<()> {
@@ -59,7 +68,9 @@ async fn relay(options: &Options) -> Result<()> {
     let store: Arc<dyn Store> = posthaste::store::open(&options.url).await?;
     let mut relay = Relay::new(store).id(&options.name).grace(Duration::from_secs(5));
     for which in Which::ALL {
-        let target = if options.consume {
+        let target = if let Some(broker) = &options.broker {
+            Arc::new(crate::consumer::broker(broker, which)?)
+        } else if options.consume {
             crate::consumer::target(&options.url, which, &options.name)?
         } else {
             Recorder::target(which, options)?

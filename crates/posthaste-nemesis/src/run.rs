@@ -19,7 +19,7 @@ use crate::hands::{self, STOPPED_WITHIN};
 use crate::lanes::{IN_HAND_MAX, Which};
 use crate::plan::Plan;
 use crate::stage::{Stage, With};
-use crate::truth::Direct;
+use crate::truth::{Direct, Truth};
 use crate::worker::{self, lock};
 use crate::{Failure, Result};
 
@@ -36,8 +36,8 @@ pub(crate) struct Options {
     /// Where the log is.
     #[arg(long, default_value = "postgres", value_parser = ["postgres"])]
     store: String,
-    /// Where it is delivered; `local:` is a file that the relay itself writes.
-    #[arg(long, default_value = "local:", value_parser = ["local:"])]
+    /// Where it is delivered; `local:` is a file that the relay itself writes, `rabbitmq` needs --consume.
+    #[arg(long, default_value = "local:", value_parser = ["local:", "rabbitmq"])]
     to: String,
     /// How long faults are inflicted.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
@@ -48,7 +48,7 @@ pub(crate) struct Options {
     /// The relays reach Postgres through PgBouncer in transaction mode.
     #[arg(long)]
     pooled: bool,
-    /// The lanes deliver straight into consumers; each event must have its effect once.
+    /// The lanes deliver into consumers; each event must have its effect once.
     #[arg(long)]
     consume: bool,
     /// Keeps the files of a run in which nothing failed, too.
@@ -95,8 +95,15 @@ fn make_folder(run: &Run, seed: u64) -> Result<PathBuf> {
 #[expect(clippy::print_stdout, reason = "the last line is the answer")]
 async fn perform(run: &Arc<Run>, options: &Options, seed: u64, folder: &Path) -> Result<bool> {
     let length = Duration::from_secs(options.seconds);
-    let plan = if options.consume { Plan::consuming(seed, length) } else { Plan::new(seed, length) };
-    let with = With { pooled: options.pooled, consume: options.consume };
+    let with = With { pooled: options.pooled, consume: options.consume, rabbitmq: options.to == "rabbitmq" };
+    let plan = match (with.rabbitmq, with.consume) {
+        (true, true) => Plan::through_broker(seed, length),
+        (true, false) => {
+            return Err("events in RabbitMQ are looked for by consumers; say --consume too".into());
+        }
+        (false, true) => Plan::consuming(seed, length),
+        (false, false) => Plan::new(seed, length),
+    };
     let stage = Stage::set(run, folder.to_owned(), seed, with).await?;
     let (gave_up, faults) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let ended = tokio::select! {
@@ -197,7 +204,7 @@ async fn show(stage: &Stage, begun: Instant, faults: &Mutex<Vec<Fault>>) {
 async fn heal(stage: &Stage, seed: u64) -> Result<Vec<LaneStats>> {
     stage.note("heal");
     stage.set_weather(Link::All, Weather::Fair);
-    stage.with_server(|server| if server.pid().is_none() { server.start() } else { Ok(()) }).await?;
+    stage.start_servers().await?;
     for producer in &stage.producers {
         worker::stop(producer, STOPPED_WITHIN).await?;
     }
@@ -214,10 +221,29 @@ async fn heal(stage: &Stage, seed: u64) -> Result<Vec<LaneStats>> {
     })
     .await?;
     stage.note(&format!("drained after {:?}", begun.elapsed()));
+    if stage.broker_url().is_some() {
+        let expected = effects(&direct.truth().await?);
+        until(DRAINED_WITHIN, async || match crate::consumer::count(&direct).await? {
+            count if count >= expected => Ok(()),
+            count => Err(format!("{count} of {expected} events had their effects").into()),
+        })
+        .await
+        // What is lost is told by name, below.
+        .unwrap_or_else(|error| stage.note(&error.to_string()));
+        stage.note(&format!("consumed after {:?}", begun.elapsed()));
+    }
     for relay in &stage.relays {
         worker::stop(relay, STOPPED_WITHIN).await?;
     }
     Ok(store.lanes().await?)
+}
+
+/// How many effects all consumers together are to have.
+fn effects(truth: &[Truth]) -> i64 {
+    let of = |which: Which| {
+        truth.iter().filter(|truth| which.wants(&truth.topic) && !which.refuses(&truth.event_type)).count()
+    };
+    i64::try_from(Which::ALL.into_iter().map(of).sum::<usize>()).unwrap_or(i64::MAX)
 }
 
 /// Asks until there is an answer; the last error if there is none in time.
@@ -239,7 +265,14 @@ async fn judge(stage: &Stage, lanes: &[LaneStats], consume: bool) -> Result<Find
     if consume {
         crate::consumer::write_down(&direct, &stage.folder).await?;
     }
-    let (truth, dead) = (direct.truth().await?, direct.dead().await?);
+    let (truth, mut dead) = (direct.truth().await?, direct.dead().await?);
+    let broker = stage.broker_url();
+    if let Some(url) = &broker {
+        if !dead.is_empty() {
+            return Err(format!("events are dead before the broker: {dead:?}").into());
+        }
+        dead = crate::consumer::dead(url).await?;
+    }
     let mut text = String::new();
     for row in &truth {
         writeln!(
@@ -254,7 +287,7 @@ async fn judge(stage: &Stage, lanes: &[LaneStats], consume: bool) -> Result<Find
     }
     std::fs::write(stage.folder.join("truth"), text)?;
     std::fs::write(stage.folder.join("lanes"), format!("{lanes:#?}\n"))?;
-    Evidence { folder: &stage.folder, truth: &truth, lanes, dead: &dead }.judge()
+    Evidence { folder: &stage.folder, truth: &truth, lanes, dead: &dead, by_broker: broker.is_some() }.judge()
 }
 
 /// The server's own folder goes with it.

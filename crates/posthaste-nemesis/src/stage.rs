@@ -11,7 +11,7 @@ use xtask::servers::{Fleet, Kind, Server};
 
 use crate::fault::Link;
 use crate::journal::Pen;
-use crate::plan::{PRODUCERS, RELAYS};
+use crate::plan::{CONSUMERS, PRODUCERS, RELAYS};
 use crate::truth::Direct;
 use crate::worker::{Worker, lock};
 use crate::{Failure, Result};
@@ -26,12 +26,16 @@ pub(crate) struct With {
     pub(crate) pooled: bool,
     /// Consumers instead of files.
     pub(crate) consume: bool,
+    /// A broker between relays and consumers.
+    pub(crate) rabbitmq: bool,
 }
 
 /// What stands on it can be broken from several tasks.
 pub(crate) struct Stage {
     pub(crate) folder: PathBuf,
     pub(crate) server: Arc<Mutex<Server>>,
+    /// Between relays and consumers, if that was asked for.
+    broker: Option<Arc<Mutex<Server>>>,
     /// Between Postgres and the relays, if that was asked for.
     _pooler: Option<Server>,
     /// Past all proxies and poolers.
@@ -40,6 +44,7 @@ pub(crate) struct Stage {
     pub(crate) producers: Vec<Mutex<Worker>>,
     relay_links: Vec<Proxy>,
     producer_link: Proxy,
+    broker_link: Option<Proxy>,
     log: Pen,
     begun: Instant,
 }
@@ -47,18 +52,30 @@ pub(crate) struct Stage {
 impl Stage {
     /// Starts the server, makes the tables, and starts everybody.
     pub(crate) async fn set(run: &Arc<Run>, folder: PathBuf, seed: u64, with: With) -> Result<Self> {
-        let (server, pooler) = blocking(|| start_servers(run, with.pooled))?;
+        let Servers { postgres: server, pooler, broker } = blocking(|| start_servers(run, with))?;
         let url = server.url();
         posthaste::store::open(&url).await?.migrate().await?;
         Direct::connect(&url).await?.make_tables().await?;
 
         let log = Pen::append_to(&folder.join("faults"))?;
         let relays_url = pooler.as_ref().map_or_else(|| url.clone(), Server::url);
-        let consume: Vec<String> = with.consume.then(|| "--consume".to_owned()).into_iter().collect();
+        let broker_link = match &broker {
+            Some(broker) => Some(Proxy::in_front_of(address_of(&broker.url())?).await?),
+            None => None,
+        };
+        let mut more: Vec<String> = with.consume.then(|| "--consume".to_owned()).into_iter().collect();
+        if let Some(link) = &broker_link {
+            more = vec!["--broker".to_owned(), format!("amqp://guest:guest@{}/%2f", link.address())];
+        }
         let (mut relay_links, mut relays) = (Vec::new(), Vec::new());
         for number in 0..RELAYS {
             let link = Proxy::in_front_of(address_of(&relays_url)?).await?;
-            relays.push(worker(run, &folder, "relay", number, &through(&link), &consume));
+            relays.push(worker(run, &folder, "relay", number, &through(&link), &more));
+            relay_links.push(link);
+        }
+        for number in 0..if with.rabbitmq { CONSUMERS } else { 0 } {
+            let link = Proxy::in_front_of(address_of(&url)?).await?;
+            relays.push(worker(run, &folder, "consumer", number, &through(&link), &more));
             relay_links.push(link);
         }
         let producer_link = Proxy::in_front_of(address_of(&url)?).await?;
@@ -71,6 +88,8 @@ impl Stage {
         let stage = Self {
             producers: producers.collect(),
             server: Arc::new(Mutex::new(server)),
+            broker: broker.map(|broker| Arc::new(Mutex::new(broker))),
+            broker_link,
             _pooler: pooler,
             begun: Instant::now(),
             folder,
@@ -108,16 +127,26 @@ impl Stage {
         let relays =
             relays.filter(move |(n, _)| link == Link::All || link == Link::Relay(*n)).map(|(_, proxy)| proxy);
         let producers = Some(&self.producer_link).filter(|_| matches!(link, Link::All | Link::Producers));
-        relays.chain(producers)
+        let broker = self.broker_link.as_ref().filter(|_| matches!(link, Link::All | Link::Broker));
+        relays.chain(producers).chain(broker)
     }
 
-    /// Does something slow to the server.
-    pub(crate) async fn with_server(
-        &self,
-        act: impl FnOnce(&mut Server) -> xtask::Result<()> + Send + 'static,
-    ) -> Result<()> {
-        let server = Arc::clone(&self.server);
-        tokio::task::spawn_blocking(move || act(&mut lock(&server))).await?.map_err(Failure::from)
+    /// The broker between relays and consumers.
+    pub(crate) fn broker(&self) -> Result<&Arc<Mutex<Server>>> {
+        self.broker.as_ref().ok_or_else(|| "this run has no broker".into())
+    }
+
+    /// Where the broker is, past all proxies.
+    pub(crate) fn broker_url(&self) -> Option<String> {
+        self.broker.as_ref().map(|broker| lock(broker).url())
+    }
+
+    /// Starts the servers that are down.
+    pub(crate) async fn start_servers(&self) -> Result<()> {
+        for server in std::iter::once(&self.server).chain(&self.broker) {
+            act_on(server, |server| if server.pid().is_none() { server.start() } else { Ok(()) }).await?;
+        }
+        Ok(())
     }
 
     /// Starts again whoever ended and was not to, for as long as it is polled; such an end is written down and counted.
@@ -140,20 +169,35 @@ impl Stage {
     }
 }
 
-fn start_servers(run: &Arc<Run>, pooled: bool) -> Result<(Server, Option<Server>)> {
-    let kinds: &[Kind] = if pooled { &[Kind::Postgres, Kind::Pgbouncer] } else { &[Kind::Postgres] };
-    let mut fleet = Fleet::start(kinds, run, None)?;
+/// Does something slow to a server.
+pub(crate) async fn act_on(
+    server: &Arc<Mutex<Server>>,
+    act: impl FnOnce(&mut Server) -> xtask::Result<()> + Send + 'static,
+) -> Result<()> {
+    let server = Arc::clone(server);
+    tokio::task::spawn_blocking(move || act(&mut lock(&server))).await?.map_err(Failure::from)
+}
+
+struct Servers {
+    postgres: Server,
+    pooler: Option<Server>,
+    broker: Option<Server>,
+}
+
+fn start_servers(run: &Arc<Run>, with: With) -> Result<Servers> {
+    let mut kinds = vec![Kind::Postgres];
+    kinds.extend(with.pooled.then_some(Kind::Pgbouncer));
+    kinds.extend(with.rabbitmq.then_some(Kind::Rabbitmq));
+    let mut fleet = Fleet::start(&kinds, run, None)?;
     if let Some((kind, error)) = fleet.lacking.pop() {
         return Err(format!("{} cannot be had: {error}", kind.name()).into());
     }
-    let mut servers = fleet.servers.drain(..);
-    let (first, second) = (servers.next(), servers.next());
-    let (server, pooler) = if first.as_ref().is_some_and(|server| server.kind() == Kind::Postgres) {
-        (first, second)
-    } else {
-        (second, first)
+    let mut take = |kind: Kind| {
+        let at = fleet.servers.iter().position(|server| server.kind() == kind)?;
+        Some(fleet.servers.remove(at))
     };
-    Ok((server.ok_or("no Postgres was started")?, pooler))
+    let (pooler, broker) = (take(Kind::Pgbouncer), take(Kind::Rabbitmq));
+    Ok(Servers { postgres: take(Kind::Postgres).ok_or("no Postgres was started")?, pooler, broker })
 }
 
 /// Starting a server waits for it; nothing else is to be done meanwhile.

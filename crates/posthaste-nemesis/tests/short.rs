@@ -7,6 +7,33 @@ use xtask::servers::Kind;
 const SECONDS: &str = "12";
 const SEED: &str = "7";
 
+/// A broker takes longer to come back than anything else.
+const SECONDS_WITH_BROKER: &str = "15";
+
+#[test]
+fn every_event_has_its_effect_once_behind_a_broker_that_is_killed_too() {
+    let lacking = [Kind::Postgres, Kind::Rabbitmq].into_iter().find(|kind| !kind.is_installed());
+    if let Some(kind) = lacking {
+        assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "{} is not installed", kind.name());
+        eprintln!(
+            "skipped: every_event_has_its_effect_once_behind_a_broker_that_is_killed_too: {} is not installed",
+            kind.name()
+        );
+        return;
+    }
+    let mut nemesis = Command::new(env!("CARGO_BIN_EXE_posthaste-nemesis"));
+    nemesis.args(["--store", "postgres", "--to", "rabbitmq", "--consume"]);
+    let ended = nemesis.args(["--seconds", SECONDS_WITH_BROKER, "--seed", SEED]).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success(), "{said}{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(
+        said.contains("lost 0, phantom 0")
+            && said.contains("order broken 0")
+            && said.contains("effects other than once: 0"),
+        "{said}"
+    );
+}
+
 #[test]
 fn nothing_is_lost_made_up_or_out_of_order_under_a_few_faults() {
     if !Kind::Postgres.is_installed() {

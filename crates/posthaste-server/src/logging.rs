@@ -15,7 +15,7 @@ use crate::config::log::LogFormat;
 pub fn start(config: &Config, long_running: bool) {
     let chosen = config.log.level != Config::defaults().log.level;
     let level = if long_running || chosen { config.log.level.as_str() } else { "warn" };
-    let filter = EnvFilter::try_new(level).unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_new(quiet(level)).unwrap_or_else(|_| EnvFilter::new("info"));
     let terminal = io::stderr().is_terminal();
     let json = match config.log.format {
         LogFormat::Json => true,
@@ -29,4 +29,22 @@ pub fn start(config: &Config, long_running: bool) {
     } else {
         registry.with(fmt::layer().with_ansi(terminal).with_target(false).with_writer(io::stderr)).try_init()
     };
+}
+
+/// RabbitMQ's client logs whole messages, payload and all, and what we log about its connections ourselves: it is heard only
+/// when it is asked for.
+fn quiet(level: &str) -> String {
+    if level.contains("lapin") { level.to_owned() } else { format!("{level},lapin=off") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_client_of_rabbitmq_is_quiet_unless_it_is_asked_for() {
+        assert_eq!(quiet("info"), "info,lapin=off");
+        assert_eq!(quiet("warn,lapin=debug"), "warn,lapin=debug");
+        assert!(EnvFilter::try_new(quiet("info,posthaste_core=debug")).is_ok());
+    }
 }

@@ -9,10 +9,15 @@ extern crate self as posthaste;
 pub mod broker;
 pub mod store;
 pub mod target;
+#[cfg(any(feature = "amqp", feature = "postgres"))]
+mod tls;
+#[cfg(any(feature = "amqp", feature = "postgres"))]
+mod url;
 
 #[cfg(feature = "derive")]
 pub use posthaste_derive::Event;
 
+pub use posthaste_core::bus::Bus;
 pub use posthaste_core::consumer::{Consumer, Cx, Failure, NoDatabase};
 pub use posthaste_core::event::Event;
 pub use posthaste_core::*;
@@ -30,4 +35,6 @@ mod pages {
     struct HandleEvents;
     #[doc = include_str!("../../../docs/test-your-handlers.md")]
     struct TestYourHandlers;
+    #[doc = include_str!("../../../docs/rabbitmq.md")]
+    struct Rabbitmq;
 }

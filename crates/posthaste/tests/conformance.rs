@@ -4,7 +4,9 @@
 //! `CI=true` that is a failure.
 
 mod conformance {
+    pub(crate) mod deadpool_postgres;
     pub(crate) mod postgres;
+    pub(crate) mod rabbitmq;
     pub(crate) mod rusqlite;
     pub(crate) mod sqlite;
     pub(crate) mod sqlx_postgres;
@@ -23,6 +25,7 @@ use posthaste_testkit::memory::{MemoryDriver, MemoryRigs};
 
 fn main() -> ExitCode {
     let [direct, pooled] = conformance::postgres::RIGS;
+    let [quorum, classic] = conformance::rabbitmq::RIGS;
     harness::run(
         &[
             Arc::new(MemoryRigs),
@@ -41,7 +44,8 @@ fn main() -> ExitCode {
             Arc::new(MemoryDriver),
             Arc::new(conformance::sqlx_sqlite::SqlxSqliteDriver),
             Arc::new(conformance::sqlx_postgres::SqlxPostgresDriver),
+            Arc::new(conformance::deadpool_postgres::DeadpoolPostgresDriver),
         ],
-        &[Arc::new(LocalRigs)],
+        &[Arc::new(LocalRigs), Arc::new(quorum), Arc::new(classic)],
     )
 }

@@ -25,7 +25,7 @@ pub use kind::Kind;
 pub use server::Server;
 pub(crate) use standing::{down, up};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What differs between servers.
 trait Recipe: std::fmt::Debug + Send {
@@ -33,6 +33,10 @@ trait Recipe: std::fmt::Debug + Send {
     fn prepare(&self) -> Result<Option<Command>>;
     /// The server in the foreground, on the data that `prepare` made.
     fn command(&self) -> Result<Command>;
+    /// The program by which an operator tells it what to do, without arguments.
+    fn control(&self) -> Result<Command> {
+        Err(Error::failed("this server has no program to control it"))
+    }
     /// Connects and hears the server's own greeting.
     fn answers(&self) -> io::Result<()>;
     /// Where clients find it.

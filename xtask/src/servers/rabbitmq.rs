@@ -22,18 +22,9 @@ impl Rabbitmq {
     pub(super) fn new(home: PathBuf) -> Result<Self> {
         Ok(Self { home, port: Port::claim()?, distribution: Port::claim()?, epmd: Port::claim()? })
     }
-}
 
-impl Recipe for Rabbitmq {
-    fn prepare(&self) -> Result<Option<Command>> {
-        fs::write(self.home.join("enabled_plugins"), "[].\n").doing("write enabled_plugins")?;
-        let settings = "loopback_users = none\nlog.console = true\nlog.file = false\n";
-        fs::write(self.home.join("rabbitmq.conf"), settings).doing("write rabbitmq.conf")?;
-        Ok(None)
-    }
-
-    fn command(&self) -> Result<Command> {
-        let program = Kind::Rabbitmq.program().ok_or_else(|| Error::Unavailable("not installed".into()))?;
+    /// One of its programs, in the environment of this node.
+    fn of(&self, program: PathBuf) -> Command {
         let mut command = Command::new(program);
         // The cookie is made in HOME.
         command.env("HOME", &self.home).current_dir(&self.home);
@@ -50,10 +41,34 @@ impl Recipe for Rabbitmq {
             ("RABBITMQ_ENABLED_PLUGINS_FILE", "enabled_plugins"),
             ("RABBITMQ_CONFIG_FILE", "rabbitmq.conf"),
             ("RABBITMQ_PID_FILE", "pid"),
+            // Further settings of a test's own: files that end with `.conf`.
+            ("RABBITMQ_CONFIG_FILES", "conf.d"),
         ] {
             command.env(variable, self.home.join(file));
         }
-        Ok(command)
+        command
+    }
+}
+
+fn program() -> Result<PathBuf> {
+    Kind::Rabbitmq.program().ok_or_else(|| Error::Unavailable("not installed".into()))
+}
+
+impl Recipe for Rabbitmq {
+    fn prepare(&self) -> Result<Option<Command>> {
+        fs::create_dir_all(self.home.join("conf.d")).doing("make conf.d")?;
+        fs::write(self.home.join("enabled_plugins"), "[].\n").doing("write enabled_plugins")?;
+        let settings = "loopback_users = none\nlog.console = true\nlog.file = false\n";
+        fs::write(self.home.join("rabbitmq.conf"), settings).doing("write rabbitmq.conf")?;
+        Ok(None)
+    }
+
+    fn command(&self) -> Result<Command> {
+        Ok(self.of(program()?))
+    }
+
+    fn control(&self) -> Result<Command> {
+        Ok(self.of(program()?.with_file_name("rabbitmqctl")))
     }
 
     /// Offers AMQP 0-9-1 and hears a method frame on channel 0: `connection.start`.

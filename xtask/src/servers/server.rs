@@ -126,6 +126,20 @@ impl Server {
         }
     }
 
+    /// Tells it what to do as an operator would, by `rabbitmqctl` for instance, and answers what that program said.
+    ///
+    /// # Errors
+    /// If there is no such program, or it did not succeed.
+    pub fn control(&self, arguments: &[&str]) -> Result<String> {
+        let mut command = self.recipe.control()?;
+        let output = command.args(arguments).output().doing(format!("control {}", self.kind.name()))?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() {
+            return Ok(said);
+        }
+        Err(self.broken(&format!("refused {arguments:?}: {said}{}", String::from_utf8_lossy(&output.stderr))))
+    }
+
     /// Ends it cleanly; data and port stay for the next `start`.
     pub fn stop(&mut self) -> Result<()> {
         self.end(|leader, kind| kill_process(leader, kind.stop_signal()))

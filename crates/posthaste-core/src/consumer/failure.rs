@@ -109,6 +109,16 @@ impl Failure {
         Reason::new(self.code.clone(), crate::redact::clean(&self.to_string()))
     }
 
+    /// Why it is dead although it might be tried again: others of its key have waited long enough.
+    pub(crate) fn reason_after_holding(&self, hold_max: Duration) -> Reason {
+        let reason = self.reason();
+        let message = format!(
+            "its key has waited for {hold_max:?}, which is enough; the last failure: {}",
+            reason.message
+        );
+        Reason::new(reason.code, crate::redact::clean(&message))
+    }
+
     pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
         let said = panic.downcast_ref::<&str>().copied();
         let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

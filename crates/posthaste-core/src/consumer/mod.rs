@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use crew::{Crew, Stop};
-pub use cx::{Cx, Ground, NoDatabase};
+pub use cx::{Cx, Ground, NoDatabase, Transactional};
 pub use dedup::{Begun, Dedup, DedupKey, Finished, Idempotent, MemoryDedup, Token};
 pub use failure::{BoxError, Class, Failure};
 pub use handler::Handler;
@@ -155,6 +155,7 @@ pub struct Consumer<D: Ground = NoDatabase, S = ()> {
     batch: usize,
     timeout: Duration,
     grace: Duration,
+    hold_max: Option<Duration>,
     on_dead: Option<Hook>,
     on_failed: Option<Hook>,
     ready: Ready,
@@ -202,6 +203,7 @@ impl<D: Ground, S: Send + Sync + 'static> Consumer<D, S> {
             batch: 1,
             timeout: TIMEOUT,
             grace: GRACE,
+            hold_max: None,
             on_dead: None,
             on_failed: None,
             ready: Ready::new(),
@@ -315,6 +317,14 @@ impl<D: Ground, S: Send + Sync + 'static> Consumer<D, S> {
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace.min(GRACE_MAX);
+        self
+    }
+
+    /// Holds a key for so long at most while its first event fails, on brokers that cannot keep its order themselves; else as
+    /// the broker says, which is five minutes unless configured. Then that event is dead, and its key goes on.
+    #[must_use]
+    pub fn hold_max(mut self, longest: Duration) -> Self {
+        self.hold_max = Some(longest);
         self
     }
 

@@ -16,6 +16,11 @@ impl Readiness {
     pub async fn ready(&mut self) -> bool {
         self.0.wait_for(|ready| *ready).await.is_ok()
     }
+
+    /// Waits until it takes none; answers `false` if it ended before.
+    pub async fn lost(&mut self) -> bool {
+        self.0.wait_for(|ready| !*ready).await.is_ok()
+    }
 }
 
 /// Where the consumer says it.

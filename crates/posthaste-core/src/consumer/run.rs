@@ -65,11 +65,26 @@ impl<D: Ground, S: Send + Sync + 'static> Run<D, S> {
                 Err(error) if error.retryable() => error,
                 Err(error) => return Err(error.during(format!("consume as {:?}", &*self.shop.engine.name))),
             };
+            self.let_go().await;
             self.shop.engine.meters.feed_errors.increment(1);
             if outage.is_new() {
                 warn!({ field::CONSUMER } = &*self.shop.engine.name, { field::ERROR } = %error, "the broker is away; waiting for it");
             }
             sleep(outage.pause()).await;
+        }
+    }
+
+    /// What came on a feed that is gone comes again on the next one: nobody begins it any more, and whoever is at it ends
+    /// before anything new comes, or the same event would be at two workers, and a key's next one before its first.
+    async fn let_go(&self) {
+        loop {
+            let mut settled = pin!(self.shop.desk.settled_next());
+            settled.as_mut().enable();
+            drop(self.shop.desk.clear());
+            if self.shop.desk.unsettled() == 0 {
+                return;
+            }
+            settled.await;
         }
     }
 

@@ -1,6 +1,7 @@
 //! From a consumer that was built to one that works: on a broker, by hand, or as a lane's target.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -48,7 +49,8 @@ impl<D: Ground, S: Send + Sync + 'static> Consumer<D, S> {
         let can = broker.capabilities();
         self.check_against(can)?;
         let holds_keys = self.order == Order::PerKey && !can.release_in_order;
-        self.into_run(spec, holds_keys).until(broker.as_ref(), shutdown).await
+        let hold_max = holds_keys.then_some(self.hold_max.unwrap_or(can.hold_max));
+        self.into_run(spec, hold_max).until(broker.as_ref(), shutdown).await
     }
 
     /// Handles one event at a time, when asked; for tests. Nothing runs in between.
@@ -60,7 +62,7 @@ impl<D: Ground, S: Send + Sync + 'static> Consumer<D, S> {
         self.check_against(broker.capabilities())?;
         let feed = broker.feed(&spec).await?;
         // The broker keeps what is tried again: there is nobody here who would watch the time.
-        let run = self.into_run(spec, false);
+        let run = self.into_run(spec, None);
         Ok(Steps::new(run.shop, feed, run.abandon))
     }
 
@@ -79,12 +81,12 @@ impl<D: Ground, S: Send + Sync + 'static> Consumer<D, S> {
         Ok(Arc::new(ConsumerTarget::new(engine, workers, batch, unsettled)))
     }
 
-    fn into_run(self, spec: FeedSpec, holds_keys: bool) -> Run<D, S> {
+    fn into_run(self, spec: FeedSpec, hold_max: Option<Duration>) -> Run<D, S> {
         let (abandon, abandoned) = watch::channel(false);
         let desk = Desk::new(self.order == Order::PerKey, self.workers * self.ahead());
         let (workers, batch, grace) = (self.workers, self.batch, self.grace);
         let (engine, ready) = self.into_engine();
-        let shop = Shop { engine, desk, workers, batch, holds_keys, abandoned };
+        let shop = Shop { engine, desk, workers, batch, hold_max, abandoned };
         Run { shop: Arc::new(shop), spec, grace, ready, abandon }
     }
 

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::cx::Ground;
 use super::worker::Shop;
 use crate::Result;
-use crate::broker::{Delivery, Feed, Reason};
+use crate::broker::{Feed, Reason};
 use crate::envelope::Envelope;
 
 /// What became of an event.
@@ -49,10 +49,10 @@ impl<D: Ground, S: Send + Sync + 'static> Steps<D, S> {
     /// What the broker's feed says.
     pub async fn step(&mut self) -> Result<Option<(Arc<Envelope>, Stepped)>> {
         let Some(delivery) = self.feed.next(1).await?.pop() else { return Ok(None) };
-        let Delivery { envelope, attempt, receipt } = delivery;
+        let envelope = Arc::clone(&delivery.envelope);
         let (mut share, mut finished) = (VecDeque::new(), Vec::new());
-        let done = self.shop.handle_one(&envelope, attempt, &mut share, &mut finished).await;
-        let stepped = self.shop.settle(Arc::clone(&envelope), attempt, receipt, done, &mut finished).await;
+        let done = self.shop.handle_one(&envelope, delivery.attempt, &mut share, &mut finished).await;
+        let stepped = self.shop.settle(delivery, done, &mut finished).await;
         Ok(Some((envelope, stepped)))
     }
 }

@@ -31,8 +31,9 @@ pub(super) struct Shop<D: Ground, S> {
     pub(super) workers: usize,
     /// Events per transaction; 1: each its own.
     pub(super) batch: usize,
-    /// Whether a retry of a keyed event is held here, because the broker would let others of its key pass.
-    pub(super) holds_keys: bool,
+    /// For how long at most a retry of a keyed event is held here, because the broker would let others of its key pass; then
+    /// it is dead, and its key goes on. `None`: the broker keeps it.
+    pub(super) hold_max: Option<Duration>,
     /// Becomes true when the grace period is over.
     pub(super) abandoned: watch::Receiver<bool>,
 }
@@ -80,9 +81,8 @@ impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
 
     async fn handle_share(&self, share: &mut VecDeque<Delivery>, finished: &mut Vec<Arc<Envelope>>) {
         while let Some(delivery) = share.pop_front() {
-            let Delivery { envelope, attempt, receipt } = delivery;
-            let done = self.handle_one(&envelope, attempt, share, finished).await;
-            self.settle(envelope, attempt, receipt, done, finished).await;
+            let done = self.handle_one(&delivery.envelope, delivery.attempt, share, finished).await;
+            self.settle(delivery, done, finished).await;
             tokio::task::coop::consume_budget().await;
         }
     }
@@ -128,41 +128,42 @@ impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
     /// Answers the broker, and notes the event as finished unless it is held here.
     pub(super) async fn settle(
         &self,
-        envelope: Arc<Envelope>,
-        attempt: u32,
-        receipt: Box<dyn Receipt>,
+        delivery: Delivery,
         done: Option<Done>,
         finished: &mut Vec<Arc<Envelope>>,
     ) -> Stepped {
         let meters = &self.engine.meters;
+        let (envelope, attempt) = (Arc::clone(&delivery.envelope), delivery.attempt);
         let failure = match done {
             Some(Done::Failed(failure)) => failure,
             Some(Done::Handled) => {
-                self.acked(envelope, receipt, &meters.handled, finished).await;
+                self.acked(envelope, delivery.receipt, &meters.handled, finished).await;
                 return Stepped::Handled;
             }
             Some(Done::Duplicate) => {
-                self.acked(envelope, receipt, &meters.duplicate, finished).await;
+                self.acked(envelope, delivery.receipt, &meters.duplicate, finished).await;
                 return Stepped::Duplicate;
             }
             Some(Done::Ignored) => {
-                self.acked(envelope, receipt, &meters.ignored, finished).await;
+                self.acked(envelope, delivery.receipt, &meters.ignored, finished).await;
                 return Stepped::Ignored;
             }
             None => {
                 meters.released.increment(1);
-                self.answered(receipt.release(Duration::ZERO, Count::Nothing), &envelope).await;
+                self.answered(delivery.receipt.release(Duration::ZERO, Count::Nothing), &envelope).await;
                 finished.push(envelope);
                 return Stepped::Later(Duration::ZERO);
             }
         };
-        match self.engine.judge(&failure, &envelope, attempt) {
+        match self.judge(&failure, &delivery) {
             Then::Dead(reason) => {
                 meters.dead.increment(1);
                 warn!({ field::CONSUMER } = &*self.engine.name, { field::EVENT_ID } = envelope.id, { field::ATTEMPTS } = attempt, { field::ERROR } = %reason.message, code = %reason.code, "an event is dead");
                 let letter = Letter::new(&self.engine.name, &envelope, attempt, &reason);
                 let stepped = Stepped::Dead(reason.clone());
-                if self.answered(receipt.bury(reason), &envelope).await {
+                let held = delivery.held_since.map(|since| since.elapsed());
+                let reason = reason.tried(attempt, held);
+                if self.answered(delivery.receipt.bury(reason), &envelope).await {
                     tell(self.engine.on_dead.as_ref(), &letter);
                 }
                 finished.push(envelope);
@@ -173,12 +174,12 @@ impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
                 tell_of(self.engine.on_failed.as_ref(), || {
                     Letter::new(&self.engine.name, &envelope, attempt, &failure.reason())
                 });
-                self.again(envelope, attempt, receipt, pause, Count::Attempt, finished).await;
+                self.again(delivery, pause, Count::Attempt, finished).await;
                 Stepped::Retry(pause)
             }
             Then::Later(pause) => {
                 meters.later.increment(1);
-                self.again(envelope, attempt, receipt, pause, Count::Nothing, finished).await;
+                self.again(delivery, pause, Count::Nothing, finished).await;
                 Stepped::Later(pause)
             }
         }
@@ -200,17 +201,20 @@ impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
     /// Tries again later: the broker keeps it meanwhile, or this process, where the broker would lose the key's order.
     async fn again(
         &self,
-        envelope: Arc<Envelope>,
-        attempt: u32,
-        receipt: Box<dyn Receipt>,
+        mut delivery: Delivery,
         pause: Duration,
         count: Count,
         finished: &mut Vec<Arc<Envelope>>,
     ) {
-        if self.holds_keys && envelope.key.is_some() && !self.is_abandoned() {
-            let attempt = if count == Count::Attempt { attempt.saturating_add(1) } else { attempt };
-            let held = Delivery::new(envelope, attempt, receipt);
-            let given_back = self.desk.hold(held, Instant::now() + pause);
+        if let (Some(hold_max), Some(_), false) = (self.hold_max, &delivery.envelope.key, self.is_abandoned())
+        {
+            if count == Count::Attempt {
+                delivery.attempt = delivery.attempt.saturating_add(1);
+            }
+            let now = Instant::now();
+            // At the end of its time it is tried once more.
+            let most = hold_max.saturating_sub(now - *delivery.held_since.get_or_insert(now));
+            let given_back = self.desk.hold(delivery, now + pause.min(most));
             for (index, one) in given_back.into_iter().enumerate() {
                 // Only the first was tried.
                 let (after, count) =
@@ -219,8 +223,20 @@ impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
             }
             return;
         }
+        let Delivery { envelope, receipt, .. } = delivery;
         self.answered(receipt.release(pause, count), &envelope).await;
         finished.push(envelope);
+    }
+
+    /// What a failure means; an event that has held its key for too long is dead.
+    fn judge(&self, failure: &Failure, delivery: &Delivery) -> Then {
+        let then = self.engine.judge(failure, &delivery.envelope, delivery.attempt);
+        match (then, self.hold_max, delivery.held_since) {
+            (Then::Again(_) | Then::Later(_), Some(most), Some(since)) if since.elapsed() >= most => {
+                Then::Dead(failure.reason_after_holding(most))
+            }
+            (then, _, _) => then,
+        }
     }
 
     /// Waits for the broker to take an answer; one that it does not take means that the event comes again.

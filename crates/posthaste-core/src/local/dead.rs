@@ -41,8 +41,8 @@ impl DeadLetter {
         Self {
             group: group.to_owned(),
             envelope: Arc::clone(&entry.envelope),
-            attempts: entry.attempt,
-            reason,
+            attempts: reason.attempts.unwrap_or(entry.attempt),
+            reason: Reason::new(reason.code, reason.message),
             first_failed_at: entry.first_failed_at.unwrap_or(now),
             dead_at: now,
             entry,

@@ -20,6 +20,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const LEASE_MIN: Duration = Duration::from_millis(100);
 /// A longer one would reach beyond what a clock can say.
 const LEASE_MAX: Duration = Duration::from_secs(365 * 86_400);
+/// So much later than the target says it answers, it is not waited for any more.
+const ANSWER_SLACK: Duration = Duration::from_millis(500);
 /// Events answered and not yet stored; only their numbers are kept.
 const UNSETTLED_MAX: usize = 16_000;
 
@@ -143,6 +145,12 @@ impl Lane {
     /// Its name.
     pub fn name(&self) -> &LaneName {
         &self.spec.name
+    }
+
+    /// How long an answer may take: the lane's timeout, or longer where the target itself notices what is late.
+    pub(super) fn answer_timeout(&self) -> Duration {
+        let own = self.target.capabilities().answers_within;
+        if own.is_zero() { self.timeout } else { self.timeout.max(own + ANSWER_SLACK) }
     }
 
     /// How many events may be unanswered: the window, cut to what the target takes.

@@ -2,12 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in what its functions share")]
 
+mod around;
 mod batch;
 mod crew;
 mod dedup;
 mod lane;
 mod local;
 mod order;
+mod reopening;
 mod setup;
 mod slice;
 mod stopping;

@@ -142,3 +142,30 @@ async fn a_stop_does_not_wait_for_a_key_that_would_be_held() {
     consumer.run(unordered, sleep(Duration::from_millis(500))).await.unwrap();
     assert_eq!((seen.attempts(), start.elapsed().as_secs()), (vec![(1, 1)], 1));
 }
+
+async fn always_fails_for_order_1(cx: &mut C, event: Placed) -> Result<(), Failure> {
+    cx.state().note(event.order, cx.attempt());
+    if event.order == 1 { Err("for ever")? } else { Ok(()) }
+}
+
+/// The head of a key fails without end, on a broker that cannot hold its key: it is dead when its time is over, not when its
+/// attempts are, and the key goes on.
+#[tokio::test(start_paused = true)]
+async fn a_key_is_held_for_so_long_and_then_goes_on_without_its_head() {
+    let (broker, seen, start) = (LocalBroker::new(), Seen::default(), Instant::now());
+    let capabilities = Capabilities::sink().patterns().delayed_release().hold_max(Duration::from_secs(25));
+    let unordered: Arc<dyn Broker> = Arc::new(Unordered(broker.clone(), capabilities));
+    let policy = Backoff::fixed(Duration::from_secs(10)).attempts(1_000);
+    let consumer = Consumer::with_state("stock", seen.clone()).retry(policy).on(always_fails_for_order_1);
+    consumer.declare(unordered.as_ref()).await.unwrap();
+    for order in [1, 2] {
+        broker.publish(posthaste_core::publish::Publish::of(&Placed { order }).key("a")).await.unwrap();
+    }
+    let (ran, _) = tokio::join!(consumer.run(unordered, std::future::pending()), broker.close());
+    ran.unwrap();
+    let times: Vec<_> = seen.all().iter().map(|(order, _, at)| (*order, (*at - start).as_secs())).collect();
+    assert_eq!(times, [(1, 0), (1, 10), (1, 20), (1, 25), (2, 25)], "tried once more at the end of its time");
+    let dead = broker.dead();
+    assert_eq!(dead.len(), 1);
+    assert!(dead[0].reason.message.contains("waited for 25s"), "{}", dead[0].reason.message);
+}

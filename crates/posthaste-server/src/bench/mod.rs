@@ -6,9 +6,15 @@
 mod client;
 mod consume;
 mod figures;
+#[cfg(feature = "amqp")]
+mod handover;
+#[cfg(feature = "amqp")]
+mod line;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod publish;
+#[cfg(feature = "amqp")]
+mod rabbitmq;
 mod raw;
 mod relay;
 mod sqlite;
@@ -25,7 +31,8 @@ use crate::exit::Failure;
 pub enum BenchCommand {
     /// Relay a backlog, against reading the same rows and doing nothing with them
     Relay(RelayArgs),
-    /// Publish over HTTP from many clients, against handing the same events to the store in this process
+    /// Publish over HTTP from many clients, against handing the same events to the store in this process; or to a broker
+    /// with --to, against its bare client
     Publish(PublishArgs),
     /// Handle events that wait in a broker: without a database, or with an effect in one for each event
     Consume(ConsumeArgs),
@@ -50,6 +57,12 @@ pub struct RelayArgs {
     /// How many different keys the events have; 0: none
     #[arg(long, default_value_t = 1_000)]
     pub keys: u64,
+    /// With RabbitMQ: whether a lane keeps the order of a key
+    #[arg(long, value_enum, default_value_t = LaneOrder::Key)]
+    pub order: LaneOrder,
+    /// With RabbitMQ: of which type the queue is
+    #[arg(long, value_enum, default_value_t = QueueType::Quorum)]
+    pub queue: QueueType,
     /// How many rounds each side has
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
     pub rounds: u32,
@@ -84,9 +97,43 @@ pub enum Against {
     Rows,
 }
 
+/// Whether a lane keeps the order of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LaneOrder {
+    /// One event of a key after another
+    Key,
+    /// None
+    None,
+}
+
+/// The type of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum QueueType {
+    /// Replicated
+    Quorum,
+    /// On one node
+    Classic,
+}
+
+#[cfg(feature = "amqp")]
+impl QueueType {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Quorum => "quorum",
+            Self::Classic => "classic",
+        }
+    }
+}
+
 /// How to measure publishing.
 #[derive(Debug, Args)]
 pub struct PublishArgs {
+    /// Publish to this broker instead (amqp://…): the target, against the bare client with pipelined confirms
+    #[arg(long, value_name = "URL")]
+    pub to: Option<String>,
+    /// With RabbitMQ: of which type the queue is
+    #[arg(long, value_enum, default_value_t = QueueType::Quorum)]
+    pub queue: QueueType,
     /// How many clients publish at once, one event per request
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub clients: u32,

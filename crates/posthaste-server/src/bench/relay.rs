@@ -73,7 +73,12 @@ pub(super) async fn drain(
     target: &Arc<dyn Target>,
     lane: &str,
 ) -> Result<(u64, Duration), Failure> {
-    let relay = Relay::new(store).lane(Lane::named(lane)?.to(Arc::clone(target)));
+    drain_lane(store, Lane::named(lane)?.to(Arc::clone(target))).await
+}
+
+/// The same with a lane as it is.
+pub(super) async fn drain_lane(store: Arc<dyn Store>, lane: Lane) -> Result<(u64, Duration), Failure> {
+    let relay = Relay::new(store).lane(lane);
     // A task, as a running relay's lanes are: beside its connections, and not in a thread of its own.
     let mut task = JoinSet::new();
     let start = Instant::now();

@@ -26,7 +26,7 @@ struct Bench {
 
 pub(super) async fn measure(args: &RelayArgs) -> Result<Summary, Failure> {
     let bench = Bench::open(args).await?;
-    let summary = bench.measure(args).await;
+    let summary = bench.measure_to(args).await;
     bench.remove();
     summary
 }
@@ -47,6 +47,15 @@ impl Bench {
         let store = open_with(&args.store, options).await?;
         let target = posthaste::target::open(&args.to)?;
         Ok(Self { store, prefix, path, target })
+    }
+
+    async fn measure_to(&self, args: &RelayArgs) -> Result<Summary, Failure> {
+        #[cfg(feature = "amqp")]
+        if super::rabbitmq::is_url(&args.to) {
+            seed(&*self.store, args).await?;
+            return super::line::measure(Arc::clone(&self.store), args).await;
+        }
+        self.measure(args).await
     }
 
     async fn measure(&self, args: &RelayArgs) -> Result<Summary, Failure> {

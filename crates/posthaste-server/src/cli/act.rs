@@ -1,7 +1,6 @@
 //! Doing something to what matches: count first, ask for `--yes` where it cannot be undone, then do it.
 
-use posthaste::admin::{Applied, Command, Filter};
-use posthaste::schema::Backend;
+use posthaste::admin::{Admin, Applied, Command, Filter};
 use serde::Serialize;
 
 use super::context::Context;
@@ -39,7 +38,8 @@ struct AppliedDocument<'a> {
 /// An action in words: `discard`, `12 dead events`.
 pub(super) struct Action<'a> {
     pub(super) context: &'a Context,
-    pub(super) store: &'a dyn Backend,
+    /// The store, or a broker.
+    pub(super) admin: &'a dyn Admin,
     pub(super) filter: &'a Filter,
     /// What stands between the verb and the count: `lane main with`, or nothing.
     pub(super) object: String,
@@ -47,6 +47,8 @@ pub(super) struct Action<'a> {
     pub(super) what: &'a str,
     /// Whether it is a failure that nothing matched: for what was chosen by somebody, not for upkeep.
     pub(super) nothing_fails: bool,
+    /// Whose failure it is: the store's, or a broker's.
+    pub(super) failure: fn(posthaste::Error) -> Failure,
 }
 
 impl Action<'_> {
@@ -81,9 +83,9 @@ impl Action<'_> {
     async fn apply(&self, command: Command) -> Result<Applied, Failure> {
         let name = command.name();
         let spinner = output::spinner(name);
-        let applied = self.store.apply(self.filter, command, &self.context.actor()).await;
+        let applied = self.admin.apply(self.filter, command, &self.context.actor()).await;
         spinner.finish_and_clear();
-        applied.map_err(|error| Failure::from(error.during(name)))
+        applied.map_err(|error| (self.failure)(error.during(name)))
     }
 
     fn tell(&self, applied: Applied, command: &Command, dry_run: bool) -> Result<(), Failure> {

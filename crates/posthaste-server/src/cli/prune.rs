@@ -33,11 +33,12 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let what = if args.inbox_older_than.is_some() { "handled events" } else { "events" };
     let action = Action {
         context,
-        store: &*store,
+        admin: &*store,
         filter: &filter,
         object: String::new(),
         what,
         nothing_fails: false,
+        failure: Failure::from,
     };
     if let Some(age) = args.inbox_older_than {
         return action.run_for_good(args.consent, |dry_run| Command::PruneInbox { age, dry_run }).await;

@@ -24,11 +24,12 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<(), Failure> {
     let store = context.existing_store().await?;
     let action = Action {
         context,
-        store: &*store,
+        admin: &*store,
         filter: &filter,
         object: String::new(),
         what: "delivered events",
         nothing_fails: true,
+        failure: Failure::from,
     };
     action.run(args.dry_run, |dry_run| Command::Replay { dry_run }).await
 }

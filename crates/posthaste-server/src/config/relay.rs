@@ -61,16 +61,18 @@ impl RelayConfig {
 /// `Config` for a target that cannot be opened.
 pub fn build(config: &Config, store: Arc<dyn Backend>) -> Result<Relay> {
     let targets = open_targets(config)?;
+    // Lanes that name the same URL share what it opens, as lanes that name the same target do.
+    let mut by_url: BTreeMap<&str, Arc<dyn Target>> = BTreeMap::new();
     let RelayConfig { id, lease, poll_max, grace } = &config.relay;
     let id = if id.is_empty() { fresh_id() } else { id.clone() };
     let mut relay = Relay::new(store).id(id).poll_max(*poll_max).grace(*grace);
     for (name, lane) in &config.lanes {
-        let target = match targets.get(lane.to.as_str()) {
+        let to = lane.to.as_str();
+        let target = match targets.get(to).or_else(|| by_url.get(to)) {
             Some(target) => Arc::clone(target),
-            None => {
-                posthaste::target::open(&lane.to).map_err(|error| error.during(format!("lane {name}")))?
-            }
+            None => posthaste::target::open(to).map_err(|error| error.during(format!("lane {name}")))?,
         };
+        by_url.insert(to, Arc::clone(&target));
         let mut built = build_lane(name.as_str(), lane)?.to(target).lease(*lease);
         if config.store.table.is_some() {
             // What is answered and not recorded comes again after a crash; the owners of other relays expect a batch or two.

@@ -29,6 +29,8 @@ pub struct StoreConfig {
     pub retain: Duration,
     /// How long a lane that nobody drives may hold events back.
     pub retain_max: Duration,
+    /// How long it is remembered what consumers have handled.
+    pub retain_inbox: Duration,
     /// What a commit of an embedded store waits for.
     pub synchronous: Synchronous,
     /// The CAs that a server's certificate may be of; `None`: the system's.
@@ -71,6 +73,7 @@ impl StoreConfig {
             prefix: section.parsed("prefix"),
             retain: section.duration("retain"),
             retain_max: section.duration("retain_max"),
+            retain_inbox: section.duration("retain_inbox"),
             synchronous: section
                 .choice("synchronous", &[("full", Synchronous::Full), ("normal", Synchronous::Normal)]),
             tls_ca: Some(section.text("tls_ca")).filter(|file| !file.is_empty()).map(PathBuf::from),
@@ -87,6 +90,10 @@ impl StoreConfig {
         });
         section.require("retain_max", config.retain_max >= config.retain, || {
             "is shorter than retain; a lane that nobody drives would lose what a driven one keeps".to_owned()
+        });
+        section.require("retain_inbox", config.retain_inbox >= config.retain, || {
+            "is shorter than retain; what is kept could be delivered again and have its effect twice"
+                .to_owned()
         });
         config
     }

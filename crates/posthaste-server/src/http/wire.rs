@@ -334,7 +334,7 @@ pub struct ReadinessDocument {
 pub struct CheckDocument {
     /// What.
     pub name: String,
-    /// `ok` or `failed`.
+    /// `ok`, `failed`, or `waiting` for a lane whose target does not take events.
     pub status: String,
     /// What to do if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

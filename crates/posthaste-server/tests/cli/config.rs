@@ -75,7 +75,7 @@ fn a_wrong_url_names_its_flag_and_keeps_its_password() {
     answer.assert_failed(3, &["--store: store.url is not the address of a store", "sqlite://FILE"]);
     assert!(!answer.stderr.contains("hunter2"));
     let answer = folder.run(&["relay", "--to", "gopher://me:hunter2@host"]);
-    answer.assert_failed(3, &["--to: lanes.main.to is wrong", "null: and stdout:"]);
+    answer.assert_failed(3, &["--to: lanes.main.to is wrong", "null:, stdout:"]);
     assert!(!answer.stderr.contains("hunter2"));
 }
 
@@ -127,4 +127,21 @@ fn check_connects_and_leaves_nothing_behind() {
     assert_eq!(report["ok"], true);
     assert_eq!(report["checks"].as_array().unwrap().len(), 4, "{report}");
     assert_eq!(folder.names(), ["posthaste.toml"]);
+}
+
+#[test]
+fn a_broker_that_cannot_be_reached_is_named_and_its_password_is_not() {
+    let folder = Folder::new();
+    folder.write(
+        "posthaste.toml",
+        "[targets.t]\nurl = \"amqp://me:hunter2@127.0.0.1:1/shop?exchange=events\"\n[lanes.a]\nto = \"t\"\n",
+    );
+    let answer = folder.run(&["check", "--connect"]);
+    assert!(answer.text().contains("RabbitMQ at 127.0.0.1:1"), "{}", answer.text());
+    assert!(!answer.text().contains("hunter2"), "{}", answer.text());
+    folder.write(
+        "posthaste.toml",
+        "[targets.t]\nurl = \"amqp://me:hunter2@h?windows=3\"\n[lanes.a]\nto = \"t\"\n",
+    );
+    folder.run(&["check"]).assert_failed(3, &["targets.t.url is wrong", "windows"]);
 }

@@ -1,13 +1,20 @@
 //! Brokers, and the one place where a broker's URL is opened.
 
+#[cfg(feature = "amqp")]
+pub mod amqp;
+
 use std::sync::Arc;
 
 use posthaste_core::{Error, Result};
 
 pub use posthaste_core::broker::*;
+pub use posthaste_core::bus::Bus;
 pub use posthaste_core::local::LocalBroker;
 
 /// What this build can consume from.
+#[cfg(feature = "amqp")]
+const SCHEMES: [&str; 3] = ["local:", "amqp:", "amqps:"];
+#[cfg(not(feature = "amqp"))]
 const SCHEMES: [&str; 1] = ["local:"];
 
 /// A broker in this process: no dependency, no server.
@@ -15,7 +22,17 @@ pub fn local() -> LocalBroker {
     LocalBroker::new()
 }
 
-/// Opens the broker that a URL names: `local:`, a new one in this process.
+/// A bus on the broker that a URL names; none is `local:`, a broker in this process, so that a program runs without a server
+/// until somebody gives it one.
+///
+/// # Errors
+/// As [`open`].
+pub async fn bus(url: Option<&str>) -> Result<Bus> {
+    Ok(Bus::on(open(url.unwrap_or("local:")).await?))
+}
+
+/// Opens the broker that a URL names: `local:`, a new one in this process, and with the feature `amqp` a RabbitMQ at
+/// `amqp://…` or `amqps://…`, which is connected to when it is needed first.
 ///
 /// # Errors
 /// `Config` for a scheme that this build does not have, with those that it has. The URL itself is not repeated beyond its
@@ -23,6 +40,10 @@ pub fn local() -> LocalBroker {
 pub async fn open(url: &str) -> Result<Arc<dyn Broker>> {
     if url == "local:" {
         return Ok(Arc::new(local()));
+    }
+    #[cfg(feature = "amqp")]
+    if amqp::is_url(url) {
+        return Ok(Arc::new(amqp::AmqpBroker::at(url)?));
     }
     let scheme: String = url.split(':').next().unwrap_or_default().chars().take(20).collect();
     if scheme == "local" {
@@ -44,5 +65,7 @@ mod tests {
         assert!(error.contains("local:") && !error.contains("hunter2"), "{error}");
         assert!(open("local:x").await.is_err() && open("").await.is_err());
         assert!(open("local:").await.is_ok());
+        #[cfg(feature = "amqp")]
+        assert!(open("amqp://me:hunter2@host").await.is_ok() && open("amqp://me@host?no=1").await.is_err());
     }
 }

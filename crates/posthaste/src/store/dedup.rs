@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use posthaste_core::Result;
-use posthaste_core::consumer::{Dedup, Finished, MemoryDedup};
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+use posthaste_core::consumer::Finished;
+use posthaste_core::consumer::{Dedup, MemoryDedup};
 
 use super::{StoreOptions, not_a_store};
 

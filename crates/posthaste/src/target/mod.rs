@@ -12,9 +12,15 @@ pub use posthaste_core::target::*;
 pub use stdout::StdoutTarget;
 
 /// What this build can deliver to.
+#[cfg(feature = "amqp")]
+const SCHEMES: [&str; 4] = ["null:", "stdout:", "amqp:", "amqps:"];
+#[cfg(not(feature = "amqp"))]
 const SCHEMES: [&str; 2] = ["null:", "stdout:"];
+/// Of these, what needs nothing after the colon.
+const BARE: [&str; 2] = ["null:", "stdout:"];
 
-/// Opens the target that a URL names: `null:` or `stdout:`.
+/// Opens the target that a URL names: `null:`, `stdout:`, and with the feature `amqp` a RabbitMQ at `amqp://…` or
+/// `amqps://…`.
 ///
 /// Connects to nothing by itself; [`Target::ping`] asks whether the target would take events.
 ///
@@ -23,6 +29,8 @@ const SCHEMES: [&str; 2] = ["null:", "stdout:"];
 pub fn open(url: &str) -> Result<Arc<dyn Target>> {
     check(url)?;
     match url {
+        #[cfg(feature = "amqp")]
+        url if crate::broker::amqp::is_url(url) => Ok(Arc::new(crate::broker::amqp::AmqpBroker::at(url)?)),
         "stdout:" => Ok(Arc::new(StdoutTarget::new()?)),
         _ => Ok(Arc::new(NullTarget::new())),
     }
@@ -31,15 +39,19 @@ pub fn open(url: &str) -> Result<Arc<dyn Target>> {
 /// Checks a target's URL without opening it.
 ///
 /// # Errors
-/// `Config` for a scheme that this build does not have, with those that it has. The URL itself is not repeated beyond its
+/// `Config` for a scheme that this build does not have, with those that it has, and for settings that cannot be. The URL itself is not repeated beyond its
 /// scheme, because it may hold a password.
 pub fn check(url: &str) -> Result<()> {
-    if SCHEMES.contains(&url) {
+    if BARE.contains(&url) {
         return Ok(());
     }
-    let scheme = url.split(':').next().unwrap_or_default();
-    let known = SCHEMES.join(" and ");
-    if SCHEMES.iter().any(|known| known.strip_suffix(':') == Some(scheme)) {
+    #[cfg(feature = "amqp")]
+    if crate::broker::amqp::is_url(url) {
+        return url.parse::<crate::broker::amqp::Settings>().map(drop);
+    }
+    let scheme: String = url.split(':').next().unwrap_or_default().chars().take(20).collect();
+    let known = SCHEMES.join(", ");
+    if BARE.iter().any(|known| known.strip_suffix(':') == Some(&scheme)) {
         return Err(Error::config(format!("nothing may follow {scheme}: in the URL of this target")));
     }
     Err(Error::config(format!("there is no target for {scheme}: in this build; it has {known}")))
@@ -54,7 +66,7 @@ mod tests {
     fn an_unknown_scheme_is_told_what_there_is_and_keeps_its_password() {
         let error = open("gopher://me:hunter2@host").err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Config);
-        assert!(error.to_string().contains("null: and stdout:"), "{error}");
+        assert!(error.to_string().contains("null:, stdout:"), "{error}");
         assert!(!error.to_string().contains("hunter2"));
         assert!(open("null:x").is_err() && open("").is_err());
         assert!(open("null:").is_ok() && open("stdout:").is_ok());

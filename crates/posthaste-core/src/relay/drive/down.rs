@@ -39,7 +39,7 @@ impl Drive<'_> {
     pub(super) fn probe_if_due(&mut self) {
         if self.ping.is_none() && self.down_until.is_some_and(|until| Instant::now() >= until) {
             let target = self.lane.target.as_ref();
-            let limit = self.lane.timeout;
+            let limit = self.lane.answer_timeout();
             self.ping = Some(Box::pin(async move {
                 let late = |_| crate::Error::unavailable(format!("no answer to a ping within {limit:?}"));
                 tokio::time::timeout(limit, target.ping()).await.map_err(late)?

@@ -24,7 +24,7 @@ impl Drive<'_> {
             }
             crash::point("relay: before deliver");
             self.meters.sent(burst.len(), self.window.in_flight());
-            self.bursts.push(Burst::send(target, burst, self.lane.timeout));
+            self.bursts.push(Burst::send(target, burst, self.lane.answer_timeout()));
         }
     }
 

@@ -4,6 +4,8 @@ mod effect;
 mod ledger;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "amqp")]
+mod rabbitmq;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
@@ -41,8 +43,8 @@ struct Rounds {
 }
 
 pub(super) async fn measure(args: &ConsumeArgs, as_json: bool) -> Result<(), Failure> {
-    if args.from != "local:" {
-        return Err(Failure::usage("--from must be local: in this build"));
+    if args.from != "local:" && !from_rabbitmq(args) {
+        return Err(Failure::usage("--from must be local:, or amqp://HOST where this build has RabbitMQ"));
     }
     if args.batch.is_some() && args.store.is_none() {
         return Err(Failure::usage("--batch is one transaction for many events; give --store URL"));
@@ -58,6 +60,7 @@ pub(super) async fn measure(args: &ConsumeArgs, as_json: bool) -> Result<(), Fai
         }
     };
     let facts = [
+        ("from", json!(args.from.split(':').next())),
         ("store", store),
         ("batch", json!(args.batch)),
         ("workers", json!(workers(args))),
@@ -115,6 +118,10 @@ async fn drain<D: Ground, S: Send + Sync + 'static>(
     event: impl Fn(u64) -> Publish,
 ) -> Result<Duration, Failure> {
     let consumer = consumer.workers(workers(args)).prefetch(PREFETCH).batch(args.batch.unwrap_or(1) as usize);
+    #[cfg(feature = "amqp")]
+    if from_rabbitmq(args) {
+        return rabbitmq::drain(args, consumer, event).await;
+    }
     let room = usize::try_from(args.events).unwrap_or(usize::MAX);
     let broker = LocalBroker::builder().buffer(room).buffer_bytes(u64::MAX).build();
     consumer.declare(&broker).await?;
@@ -139,6 +146,16 @@ async fn drain<D: Ground, S: Send + Sync + 'static>(
         return Err(Failure::other(format!("consume: {left} events were left")));
     }
     Ok(start.elapsed())
+}
+
+#[cfg(feature = "amqp")]
+fn from_rabbitmq(args: &ConsumeArgs) -> bool {
+    rabbitmq::is_url(&args.from)
+}
+
+#[cfg(not(feature = "amqp"))]
+fn from_rabbitmq(_: &ConsumeArgs) -> bool {
+    false
 }
 
 /// Runs a round again and again.

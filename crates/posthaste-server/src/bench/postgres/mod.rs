@@ -72,6 +72,10 @@ async fn measure_in(args: &RelayArgs, tables: &Tables, target: Arc<dyn Target>) 
     let store = open_with(&args.store, options).await?;
     store.migrate().await?;
     seed(&*store, args).await?;
+    #[cfg(feature = "amqp")]
+    if super::rabbitmq::is_url(&args.to) {
+        return super::line::measure(store, args).await;
+    }
     let meter = Meter::connect(&args.store).await?;
     Bench { args, tables, store, target, meter }.measure().await
 }

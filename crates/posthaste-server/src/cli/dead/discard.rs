@@ -5,6 +5,7 @@ use posthaste::admin::Command;
 use super::super::act::{Action, Consent};
 use super::super::context::Context;
 use super::super::filter::FilterArgs;
+use super::at::BrokerArgs;
 use super::dead_of_a_lane;
 use crate::exit::Failure;
 
@@ -13,6 +14,8 @@ use crate::exit::Failure;
 pub(in crate::cli) struct Args {
     #[command(flatten)]
     filter: FilterArgs,
+    #[command(flatten)]
+    at: BrokerArgs,
     /// Why, for the record
     #[arg(long, default_value = "discarded by an operator")]
     reason: String,
@@ -21,16 +24,20 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let discard = |dry_run| Command::Discard { reason: args.reason.clone(), dry_run };
+    if let Some(letters) = args.at.letters(&args.filter)? {
+        return letters.action(context).run_for_good(args.consent, discard).await;
+    }
     let filter = dead_of_a_lane(&args.filter)?;
     let store = context.existing_store().await?;
     let action = Action {
         context,
-        store: &*store,
+        admin: &*store,
         filter: &filter,
         object: String::new(),
         what: "dead events",
         nothing_fails: true,
+        failure: Failure::from,
     };
-    let discard = |dry_run| Command::Discard { reason: args.reason.clone(), dry_run };
     action.run_for_good(args.consent, discard).await
 }

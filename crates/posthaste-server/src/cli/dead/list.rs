@@ -6,8 +6,9 @@ use super::super::context::Context;
 use super::super::event::list::{PageArgs, fetch, tell_next};
 use super::super::filter::FilterArgs;
 use super::super::output;
+use super::at::BrokerArgs;
 use crate::exit::Failure;
-use crate::http::wire::{EventDocument, LaneViewDocument};
+use crate::http::wire::{EventDocument, EventPage, LaneViewDocument};
 
 /// How often it was tried is told by `dead show`: here the error needs the room.
 const HEAD: [&str; 6] = ["DEAD SINCE (UTC)", "LANE", "ID", "TYPE", "CODE", "ERROR"];
@@ -20,12 +21,22 @@ pub(in crate::cli) struct Args {
     #[command(flatten)]
     filter: FilterArgs,
     #[command(flatten)]
+    at: BrokerArgs,
+    #[command(flatten)]
     page: PageArgs,
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    let access = context.access(false).await?;
-    let page = fetch(&access, &args.filter, Some(EventState::Dead), &args.page).await?;
+    let page = match args.at.letters(&args.filter)? {
+        Some(letters) => {
+            let found = letters.admin.find(&letters.filter, args.page.wanted()).await;
+            EventPage::of(&found.map_err(|error| Failure::target(&error.during("list dead events")))?)
+        }
+        None => {
+            let access = context.access(false).await?;
+            fetch(&access, &args.filter, Some(EventState::Dead), &args.page).await?
+        }
+    };
     if context.json() {
         return output::json(&page);
     }

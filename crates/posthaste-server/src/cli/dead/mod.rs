@@ -1,14 +1,15 @@
 //! `posthaste dead`: events that failed for good.
 
+mod at;
 mod discard;
 mod list;
 mod redrive;
+mod show;
 
 use clap::Subcommand;
 use posthaste::admin::{EventState, Filter};
 
 use super::context::Context;
-use super::event::show;
 use super::filter::FilterArgs;
 use crate::exit::Failure;
 
@@ -38,7 +39,7 @@ pub(super) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
 fn dead_of_a_lane(args: &FilterArgs) -> Result<Filter, Failure> {
     if args.lane.is_none() {
         return Err(Failure::usage(
-            "choose dead events: say --lane LANE; posthaste lane list shows the lanes",
+            "choose dead events: say --lane LANE (posthaste lane list shows the lanes), or --broker URL --group GROUP",
         ));
     }
     Ok(args.filter(Some(EventState::Dead)))

@@ -1,10 +1,9 @@
 //! `posthaste dead redrive`: sends dead events again.
 
-use posthaste::admin::Command;
-
-use super::super::act::{Action, DryRun};
+use super::super::act::{Action, Consent, DryRun};
 use super::super::context::Context;
 use super::super::filter::FilterArgs;
+use super::at::{BrokerArgs, redrive};
 use super::dead_of_a_lane;
 use crate::exit::Failure;
 
@@ -14,19 +13,26 @@ pub(in crate::cli) struct Args {
     #[command(flatten)]
     filter: FilterArgs,
     #[command(flatten)]
-    dry_run: DryRun,
+    at: BrokerArgs,
+    /// `--yes` is needed with --broker only.
+    #[command(flatten)]
+    consent: Consent,
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    if let Some(letters) = args.at.letters(&args.filter)? {
+        return letters.action(context).run_for_good(args.consent, redrive).await;
+    }
     let filter = dead_of_a_lane(&args.filter)?;
     let store = context.existing_store().await?;
     let action = Action {
         context,
-        store: &*store,
+        admin: &*store,
         filter: &filter,
         object: String::new(),
         what: "dead events",
         nothing_fails: true,
+        failure: Failure::from,
     };
-    action.run(args.dry_run, |dry_run| Command::Redrive { dry_run }).await
+    action.run(DryRun { dry_run: args.consent.dry_run }, redrive).await
 }

@@ -36,6 +36,14 @@ pub(in crate::cli) struct PageArgs {
     pub(in crate::cli) after: Option<String>,
 }
 
+impl PageArgs {
+    pub(in crate::cli) fn wanted(&self) -> Page {
+        let mut page = Page::first(self.limit);
+        page.after.clone_from(&self.after);
+        page
+    }
+}
+
 pub(in crate::cli) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let access = context.access(false).await?;
     let page = fetch(&access, &args.filter, args.state, &args.page).await?;
@@ -72,9 +80,7 @@ pub(in crate::cli) async fn fetch(
             page.ok_or_else(|| Failure::other("list events: the server does not know /v1/events"))
         }
         Access::Store(store) => {
-            let mut wanted = Page::first(page.limit);
-            wanted.after = page.after.clone();
-            let found = store.find(&filter.filter(state), wanted).await;
+            let found = store.find(&filter.filter(state), page.wanted()).await;
             Ok(EventPage::of(&found.map_err(|error| error.during("list events"))?))
         }
     }

@@ -12,14 +12,22 @@ use crate::http::wire::EventDocument;
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
     /// Which event
-    id: String,
+    pub(in crate::cli) id: String,
     /// Write only the payload, byte for byte, and nothing else
     #[arg(long, conflicts_with = "output")]
     payload: bool,
 }
 
 pub(in crate::cli) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    let event = fetch(&args.id, context).await?;
+    display(args, context, fetch(&args.id, context).await?)
+}
+
+/// Shows it, if there is one.
+pub(in crate::cli) fn display(
+    args: &Args,
+    context: &Context,
+    event: Option<EventDocument>,
+) -> Result<(), Failure> {
     let event = event.ok_or_else(|| Failure::nothing(format!("find an event with the id {:?}", args.id)))?;
     let payload = event.payload().map_err(|error| error.during("show the payload"))?;
     if args.payload {

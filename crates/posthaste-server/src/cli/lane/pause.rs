@@ -25,11 +25,12 @@ pub(super) async fn run(args: &Args, pause: bool, context: &Context) -> Result<(
     let filter = only(args.lane.as_ref());
     let action = Action {
         context,
-        store: &*store,
+        admin: &*store,
         filter: &filter,
         object: String::new(),
         what: "lanes",
         nothing_fails: true,
+        failure: Failure::from,
     };
     let command = move |_| if pause { Command::Pause } else { Command::Resume };
     action.run(DryRun { dry_run: false }, command).await

@@ -24,11 +24,12 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let filter = only(Some(&args.lane));
     let action = Action {
         context,
-        store: &*store,
+        admin: &*store,
         filter: &filter,
         object: format!("lane {} with ", args.lane),
         what: "parked events",
         nothing_fails: false,
+        failure: Failure::from,
     };
     action.run_for_good(args.consent, |dry_run| Command::Remove { dry_run }).await
 }

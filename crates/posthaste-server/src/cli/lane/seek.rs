@@ -28,11 +28,12 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let filter = only(Some(&args.lane));
     let action = Action {
         context,
-        store: &*store,
+        admin: &*store,
         filter: &filter,
         object: format!("lane {} past ", args.lane),
         what: "events, which are skipped or come again",
         nothing_fails: false,
+        failure: Failure::from,
     };
     action.run_for_good(args.consent, |dry_run| Command::Seek { to: args.to, dry_run }).await
 }

@@ -8,18 +8,16 @@
 //! | `require`, `verify-ca`, `verify-full` | TLS; the certificate must be of a trusted CA and for this host name |
 //! | `allow`, `prefer` | refused: they fall back to plain text without a word |
 
-use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use posthaste_core::{Error, Result};
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::tls::Files;
+use crate::url::decoded;
 
 /// What a store URL says about encryption, apart from the rest, which the driver reads.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -50,24 +48,6 @@ pub(super) fn split(url: &str) -> (String, Wishes) {
     }
     let base = &url[..query];
     (if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) }, wishes)
-}
-
-/// `%2F` becomes `/`; what is no such sign stays as it is.
-fn decoded(text: &str) -> String {
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let [first, tail @ ..] = rest {
-        let sign = (*first == b'%').then(|| text_of(tail.get(..2)?)).flatten();
-        bytes.push(sign.unwrap_or(*first));
-        rest = if sign.is_some() { &tail[2..] } else { tail };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn text_of(digits: &[u8]) -> Option<u8> {
-    if !digits.iter().all(u8::is_ascii_hexdigit) {
-        return None;
-    }
-    u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 /// How to encrypt connections to these hosts; `None`: not at all. `ca`: the CA of the configuration, over which the URL has
@@ -104,7 +84,9 @@ pub(super) fn connector(
             "TLS over a socket of this machine is not possible; write sslmode=disable",
         ));
     }
-    settings(&wishes).map(|settings| Some(MakeRustlsConnect::new(settings)))
+    let files = Files { ca: wishes.ca, certificate: wishes.certificate, key: wishes.key };
+    let hint = "name a PEM file with sslrootcert=FILE in the store URL or store.tls_ca";
+    files.client(hint).map(|settings| Some(MakeRustlsConnect::new(settings)))
 }
 
 /// Whether everything that is sent stays on this machine.
@@ -116,58 +98,6 @@ fn is_local(config: &Config) -> bool {
             }
             _ => true,
         })
-}
-
-fn settings(wishes: &Wishes) -> Result<ClientConfig> {
-    // Named here and not taken from the process, in which there may be none or another one.
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| Error::config("TLS cannot be set up").because(error))?
-        .with_root_certificates(trusted(wishes.ca.as_deref())?);
-    match (&wishes.certificate, &wishes.key) {
-        (None, None) => Ok(builder.with_no_client_auth()),
-        (Some(certificate), Some(key)) => {
-            let chain = certificates(certificate)?;
-            let key_der = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|_| {
-                // Why is not told: it may show a part of the key.
-                Error::config(format!("{} (sslkey) holds no private key in PEM", key.display()))
-            })?;
-            builder.with_client_auth_cert(chain, key_der).map_err(|error| {
-                Error::config(format!("{} and {} do not fit together", certificate.display(), key.display()))
-                    .because(error)
-            })
-        }
-        _ => Err(Error::config("a client certificate needs both sslcert and sslkey in the store URL")),
-    }
-}
-
-/// The CAs in this file, or else those of the system.
-fn trusted(file: Option<&Path>) -> Result<RootCertStore> {
-    let mut roots = RootCertStore::empty();
-    let (found, whose) = match file {
-        Some(file) if file != Path::new("system") => (certificates(file)?, file.display().to_string()),
-        _ => (rustls_native_certs::load_native_certs().certs, "the system".to_owned()),
-    };
-    let (added, _) = roots.add_parsable_certificates(found);
-    if added == 0 {
-        return Err(Error::config(format!(
-            "{whose} has no CA certificate that can be used; name a PEM file with sslrootcert=FILE in the store URL or \
-             store.tls_ca"
-        )));
-    }
-    Ok(roots)
-}
-
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let text = read(file)?;
-    CertificateDer::pem_slice_iter(&text).collect::<std::result::Result<Vec<_>, _>>().map_err(|error| {
-        Error::config(format!("{} is no PEM file of certificates", file.display())).because(error)
-    })
-}
-
-fn read(file: &Path) -> Result<Vec<u8>> {
-    fs::read(file).map_err(|error| Error::config(format!("{} cannot be read", file.display())).because(error))
 }
 
 #[cfg(test)]
@@ -224,6 +154,5 @@ mod tests {
         assert_eq!(rest, "postgres://u:p?x@h/d?a=1&b=2");
         assert_eq!(wishes, Wishes { ca: Some("/etc/c a.pem".into()), ..Wishes::default() });
         assert_eq!(split("postgres://u@h/d?sslmode=disable").0, "postgres://u@h/d");
-        assert_eq!(decoded("100%25%zz%4"), "100%%zz%4");
     }
 }

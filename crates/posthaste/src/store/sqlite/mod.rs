@@ -25,6 +25,7 @@ mod keys;
 mod log;
 mod migrate;
 mod open;
+mod parking;
 mod publish;
 mod reader;
 mod rows;

@@ -1,0 +1,106 @@
+//! The whole line from committed rows to a broker's confirms, against what its two halves can do by themselves.
+//!
+//! `r` is the rate from the store to a target that does nothing, `p` the rate at which the bare client publishes. Both halves
+//! share the machine, so together they can do `1 / (1/r + 1/p)`: the line's ceiling.
+
+use std::sync::Arc;
+
+use posthaste::lane::Order;
+use posthaste::relay::Lane;
+use posthaste::schema::Backend;
+use posthaste::store::Store;
+use posthaste::target::{NullTarget, Target};
+use serde_json::json;
+
+use super::figures::{Round, Summary, hundredths, median, progress, rss_peak_mib};
+use super::rabbitmq::Bed;
+use super::relay::{drain_lane, scheme};
+use super::{LaneOrder, RelayArgs};
+use crate::exit::Failure;
+
+/// Relays what is in the store to RabbitMQ, in rounds that alternate with those of the two halves.
+pub(super) async fn measure(store: Arc<dyn Backend>, args: &RelayArgs) -> Result<Summary, Failure> {
+    let bed = Bed::make(&args.to, args.queue).await?;
+    let line = Line { store, target: posthaste::target::open(bed.url())?, bed, args };
+    let summary = line.measure().await;
+    let removed = line.bed.remove().await;
+    let summary = summary?;
+    removed?;
+    Ok(summary)
+}
+
+struct Line<'a> {
+    store: Arc<dyn Backend>,
+    target: Arc<dyn Target>,
+    bed: Bed,
+    args: &'a RelayArgs,
+}
+
+impl Line<'_> {
+    async fn measure(&self) -> Result<Summary, Failure> {
+        let args = self.args;
+        let size = usize::try_from(args.size).unwrap_or(1024);
+        let null: Arc<dyn Target> = Arc::new(NullTarget::new());
+        let order = match args.order {
+            LaneOrder::Key => Order::PerKey,
+            LaneOrder::None => Order::None,
+        };
+        let (mut rounds, mut reads, mut unordered) = (Vec::new(), Vec::new(), Vec::new());
+        let bar = progress("rounds", u64::from(args.rounds));
+        for number in 0..args.rounds {
+            let read = self.round("read", format!("read-{number}"), &null, order).await?;
+            reads.push(read.rate());
+            rounds.push(read);
+            rounds.push(self.bed.raw_round(args.events, size).await?);
+            rounds.push(self.round("line", format!("line-{number}"), &self.target, order).await?);
+            if order == Order::PerKey {
+                let round =
+                    self.round("unordered", format!("free-{number}"), &self.target, Order::None).await?;
+                unordered.push(round.rate());
+                rounds.push(round);
+            }
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        let rate =
+            |side: &str| median(rounds.iter().filter(|round| round.side == side).map(Round::rate).collect());
+        let (line, publish, read) = (rate("line"), rate("raw"), median(reads));
+        let ceiling = 1.0 / (1.0 / read.max(1.0) + 1.0 / publish.max(1.0));
+        let mut facts = vec![
+            ("raw_publish_per_second", json!(publish.round())),
+            ("read_per_second", json!(read.round())),
+            ("line_ceiling_per_second", json!(ceiling.round())),
+            ("line_ceiling_ratio", json!(hundredths(line / ceiling.max(1.0)))),
+        ];
+        if !unordered.is_empty() {
+            let unordered = median(unordered);
+            facts.push(("unordered_per_second", json!(unordered.round())));
+            facts.push(("of_unordered", json!(hundredths(line / unordered.max(1.0)))));
+        }
+        facts.extend([
+            ("rss_mb", json!(rss_peak_mib())),
+            ("to", json!(scheme(args))),
+            ("queue", json!(args.queue.name())),
+            ("order", json!(if order == Order::PerKey { "key" } else { "none" })),
+            ("events", json!(args.events)),
+            ("size", json!(args.size)),
+            ("keys", json!(args.keys)),
+        ]);
+        Ok(Summary { bench: "relay", sides: ["line", "raw"], rounds, facts })
+    }
+
+    /// A lane that did not exist before relays the whole backlog.
+    async fn round(
+        &self,
+        side: &'static str,
+        lane: String,
+        target: &Arc<dyn Target>,
+        order: Order,
+    ) -> Result<Round, Failure> {
+        let store = Arc::clone(&self.store) as Arc<dyn Store>;
+        let lane = Lane::named(&lane)?.to(Arc::clone(target)).order(order);
+        let (events, took) = drain_lane(store, lane).await?;
+        self.bed.empty().await?;
+        Ok(Round { side, events, took })
+    }
+}

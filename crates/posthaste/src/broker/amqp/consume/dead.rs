@@ -1,0 +1,298 @@
+//! The operator's side: a group's dead letters, listed without being disturbed, sent again, or given up.
+//!
+//! AMQP can only take messages. To look, they are taken on a channel of their own and not acknowledged; when it closes the
+//! broker puts them back, each at its place. Meanwhile nobody else sees them. A look takes at most [`LOOK_MAX`] messages and
+//! [`LOOK_BYTES_MAX`] bytes of each queue, the oldest first.
+
+use std::time::Duration;
+
+use lapin::Channel;
+use lapin::options::{BasicAckOptions, BasicGetOptions, BasicNackOptions, QueueDeclareOptions};
+use lapin::types::{FieldTable, ShortString};
+use posthaste_core::admin::{
+    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, LaneView, Page, Record,
+};
+use posthaste_core::envelope::Envelope;
+use posthaste_core::time::Timestamp;
+use posthaste_core::{BoxFuture, Error, Result};
+
+use super::index;
+use super::label::{Dead, Label};
+use crate::broker::amqp::AmqpBroker;
+use crate::broker::amqp::link::{Refusal, refusal, told};
+use crate::broker::amqp::naming::Names;
+use crate::broker::amqp::wire::Body;
+use crate::broker::amqp::wire::decode::decode;
+
+/// Messages of one queue that a look takes at most.
+const LOOK_MAX: u32 = 10_000;
+/// Bytes of one queue that a look takes at most.
+const LOOK_BYTES_MAX: u64 = 64 * 1024 * 1024;
+const PAGE_MAX: u32 = 1_000;
+/// How long what was looked at may take to be in its queue again, and how often to see whether it is.
+const BACK_WITHIN: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// What to do with a dead letter.
+enum Fate {
+    Keep,
+    Redrive,
+    Discard,
+}
+
+impl Admin for AmqpBroker {
+    /// The groups whose feeds were opened through this value: what waits in their queues, and what is dead.
+    fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
+        Box::pin(async move {
+            let groups = self.consume.groups().clone();
+            let channel = self.consume.link.channel().await?.channel;
+            let mut lanes = Vec::new();
+            for (group, topics) in groups {
+                let mut stats = LaneStats::new(group.parse()?);
+                for names in self.names_of(&group, &topics)? {
+                    for queue in std::iter::once(&names.queue).chain(&names.retry) {
+                        stats.waiting += u64::from(count(&channel, queue).await?.unwrap_or(0));
+                    }
+                    stats.dead += u64::from(count(&channel, &names.dead).await?.unwrap_or(0));
+                }
+                stats.accepted = stats.waiting + stats.dead;
+                lanes.push(stats);
+            }
+            Ok(lanes)
+        })
+    }
+
+    /// Finds dead letters of the filter's lane, which is a group; the newest first.
+    fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>> {
+        Box::pin(async move {
+            let skip = page.after.as_deref().map_or(Ok(0), str::parse::<usize>);
+            let skip = skip.map_err(|_| Error::rejected("the page token is not one of this broker"))?;
+            let mut records = Vec::new();
+            for names in self.subscriptions(filter).await? {
+                let looked = self.walk(filter, &names, true, |letter| {
+                    let mut record = letter.record;
+                    if !page.with_payload {
+                        record.envelope.payload.clear();
+                    }
+                    records.push(record);
+                    Fate::Keep
+                });
+                looked.await?;
+            }
+            records.sort_by_key(|record| std::cmp::Reverse(record.created_at));
+            let size = page.size.clamp(1, PAGE_MAX) as usize;
+            let mut found = Found::default();
+            if records.len() > skip + size {
+                found.next = Some((skip + size).to_string());
+            }
+            found.records = records.into_iter().skip(skip).take(size).collect();
+            Ok(found)
+        })
+    }
+
+    /// Redrives and discards dead letters of the filter's lane, which is a group; the oldest first.
+    fn apply<'a>(
+        &'a self,
+        filter: &'a Filter,
+        command: Command,
+        by: &'a Actor,
+    ) -> BoxFuture<'a, Result<Applied>> {
+        Box::pin(async move {
+            let (redrive, dry_run) = match &command {
+                Command::Redrive { dry_run } => (true, *dry_run),
+                Command::Discard { dry_run, .. } => (false, *dry_run),
+                other => {
+                    return Err(Error::rejected(format!(
+                        "RabbitMQ has no log to {}; it can redrive and discard dead letters",
+                        other.name()
+                    )));
+                }
+            };
+            let mut applied = Applied::default();
+            for names in self.subscriptions(filter).await? {
+                let walked = self.walk(filter, &names, dry_run, |_| match (dry_run, redrive) {
+                    (true, _) => Fate::Keep,
+                    (false, true) => Fate::Redrive,
+                    (false, false) => Fate::Discard,
+                });
+                let Applied { matched, changed, .. } = walked.await?;
+                (applied.matched, applied.changed) = (applied.matched + matched, applied.changed + changed);
+                tracing::info!(
+                    actor = by.name,
+                    via = by.via,
+                    command = command.name(),
+                    queue = names.dead,
+                    matched,
+                    changed,
+                    "on dead letters"
+                );
+            }
+            Ok(applied)
+        })
+    }
+}
+
+impl AmqpBroker {
+    fn names_of(&self, group: &str, topics: &[posthaste_core::pattern::Pattern]) -> Result<Vec<Names>> {
+        let naming = &self.settings.consuming.naming;
+        let tiers = self.consume.tiers.times().len();
+        topics.iter().map(|topic| naming.of(group, topic, tiers)).collect()
+    }
+
+    /// The queues of the filter's group, for the topics that its consumers have said they read.
+    async fn subscriptions(&self, filter: &Filter) -> Result<Vec<Names>> {
+        let Some(group) = &filter.lane else {
+            return Err(Error::rejected("dead letters are kept by group; name the group"));
+        };
+        if filter.state.is_some_and(|state| state != EventState::Dead) {
+            return Ok(Vec::new());
+        }
+        let channel = self.consume.link.channel().await?.channel;
+        let index = self.settings.consuming.naming.index(group.as_str());
+        let mut topics = index::read(&channel, &index).await?;
+        if topics.is_empty() {
+            // An account that may not declare has not said what it reads.
+            topics = self.consume.groups().get(group.as_str()).cloned().unwrap_or_default();
+            topics.extend(filter.topic.clone().filter(|topic| !topics.contains(topic)));
+        }
+        if topics.is_empty() {
+            return Err(Error::not_found(format!(
+                "nothing is known of a group {group} at this broker; check its name, or name the topic that it reads"
+            )));
+        }
+        self.names_of(group.as_str(), &topics)
+    }
+
+    /// Takes every dead letter of a queue and does with those that match as it is told; the others go back.
+    async fn walk(
+        &self,
+        filter: &Filter,
+        names: &Names,
+        bounded: bool,
+        mut tell: impl FnMut(Letter) -> Fate,
+    ) -> Result<Applied> {
+        let mut applied = Applied::default();
+        let channel = self.consume.link.channel().await?.channel;
+        let Some(mut left) = count(&channel, &names.dead).await? else { return Ok(applied) };
+        let (mut bytes, mut kept) = (0, Vec::new());
+        if bounded {
+            left = left.min(LOOK_MAX);
+        }
+        // What dies meanwhile is not for this walk: it would have no end.
+        while left > 0 && (!bounded || bytes < LOOK_BYTES_MAX) {
+            left -= 1;
+            let got = channel.basic_get(names.dead.as_str().into(), BasicGetOptions::default()).await;
+            let got = got.map_err(|error| told(&format!("read the queue {:?}", names.dead), &error))?;
+            let Some(message) = got else { break };
+            let message = message.delivery;
+            bytes += message.data.len() as u64;
+            let label =
+                Label::read(&message.properties, message.exchange.as_str(), message.routing_key.as_str());
+            let letter = Letter::new(filter, &message, &label)?;
+            let fate = if letter.matches(filter) {
+                applied.matched += 1;
+                tell(letter)
+            } else {
+                Fate::Keep
+            };
+            match fate {
+                Fate::Keep => {
+                    kept.push(message.delivery_tag);
+                    continue;
+                }
+                Fate::Redrive => {
+                    let properties = label.redriven().on(&message.properties);
+                    self.consume.mover.put(&names.queue, properties, Body::own(message.data)).await?;
+                }
+                Fate::Discard => {}
+            }
+            let acked = channel.basic_ack(message.delivery_tag, BasicAckOptions::default()).await;
+            acked.map_err(|error| {
+                told(&format!("take a message out of the queue {:?}", names.dead), &error)
+            })?;
+            applied.changed += 1;
+        }
+        give_back(&channel, &names.dead, &kept).await?;
+        Ok(applied)
+    }
+}
+
+/// Gives these messages back to their queue and waits until they are there again: a quorum queue answers before it has put
+/// anything back, and whoever looks next would find nothing.
+async fn give_back(channel: &Channel, queue: &str, kept: &[u64]) -> Result<()> {
+    let Some(last) = kept.last() else { return Ok(()) };
+    let nacked = channel.basic_nack(*last, BasicNackOptions { multiple: true, requeue: true }).await;
+    nacked.map_err(|error| told(&format!("give back what was looked at in the queue {queue:?}"), &error))?;
+    let there = async {
+        while count(channel, queue).await?.is_some_and(|ready| (ready as usize) < kept.len()) {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Ok(())
+    };
+    // Somebody else may have taken some of them meanwhile; that is no reason to wait for ever.
+    tokio::time::timeout(BACK_WITHIN, there).await.unwrap_or(Ok(()))
+}
+
+/// How many messages are ready in a queue; `None` if it is not there.
+async fn count(channel: &Channel, queue: &str) -> Result<Option<u32>> {
+    let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+    match channel.queue_declare(queue.into(), passive, FieldTable::default()).await {
+        Ok(queue) => Ok(Some(queue.message_count())),
+        Err(error) if matches!(refusal(&error), Some((Refusal::NotFound, _))) => Ok(None),
+        Err(error) => Err(told(&format!("look at the queue {queue:?}"), &error)),
+    }
+}
+
+/// A dead letter as an operator sees it.
+struct Letter {
+    record: Record,
+}
+
+impl Letter {
+    fn new(filter: &Filter, message: &lapin::message::Delivery, label: &Label) -> Result<Self> {
+        let (properties, mut body) = (&message.properties, message.data.clone());
+        let bytes = body.len() as u64;
+        let envelope = decode(properties, &label.routing_key, &mut body);
+        // What is no event is shown as far as it goes.
+        let envelope = envelope.unwrap_or_else(|_| {
+            let text = |value: &Option<ShortString>| value.as_ref().map(ToString::to_string);
+            let mut envelope = Envelope::new(text(properties.kind()).unwrap_or_default(), body);
+            envelope.id = text(properties.message_id()).unwrap_or_default();
+            envelope.topic.clone_from(&label.routing_key);
+            envelope
+        });
+        let mut view = LaneView::new(
+            filter.lane.clone().ok_or_else(|| Error::rejected("name the group"))?,
+            EventState::Dead,
+        );
+        view.attempts = label.attempts;
+        view.first_failed_at = label.first_failed_at;
+        match &label.dead {
+            Some(Dead { reason, at, .. }) => {
+                view.code = Some(reason.code.clone());
+                view.last_error = Some(reason.message.clone());
+                view.dead_at = *at;
+            }
+            // The broker itself put it here: it expired, or was rejected by somebody else.
+            None => view.code = Some("by the broker".to_owned()),
+        }
+        let seconds = properties.timestamp().and_then(|seconds| i64::try_from(seconds).ok()).unwrap_or(0);
+        let came = Timestamp::from_micros(seconds.saturating_mul(1_000_000));
+        let created_at = view.dead_at.unwrap_or(came);
+        let mut record = Record::new(0, envelope, Some(bytes), created_at);
+        record.lanes.push(view);
+        Ok(Self { record })
+    }
+
+    fn matches(&self, filter: &Filter) -> bool {
+        let (event, at) = (&self.record.envelope, self.record.created_at);
+        let code = self.record.lanes.first().and_then(|view| view.code.as_ref());
+        (filter.ids.is_empty() || filter.ids.contains(&event.id))
+            && filter.event_type.as_ref().is_none_or(|wanted| *wanted == event.event_type)
+            && filter.topic.as_ref().is_none_or(|wanted| wanted.matches(&event.topic))
+            && filter.key.as_ref().is_none_or(|wanted| event.key.as_ref() == Some(wanted))
+            && filter.since.is_none_or(|since| at >= since)
+            && filter.until.is_none_or(|until| at < until)
+            && filter.code.as_ref().is_none_or(|wanted| code == Some(wanted))
+    }
+}

@@ -1,0 +1,184 @@
+//! Publishing with confirms.
+//!
+//! One task owns the channels on which events are published. Callers hand it messages and hear what became of each, as the
+//! broker says it. One task, because the client has two traps that many publishers on one channel would fall into:
+//!
+//! * A delivery tag is counted and its frames are queued in two steps; two callers at once may end up with each other's tag.
+//! * The client hands a returned message to *whichever* confirm comes next, not to its own. [`press`] finds out whose it is.
+//!
+//! And because a burst that is polled together costs a quarter of one await per message.
+
+mod press;
+
+use std::collections::hash_map::DefaultHasher;
+use std::fmt;
+use std::future::poll_fn;
+use std::hash::{Hash as _, Hasher as _};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+pub(super) use self::press::patience;
+use self::press::{Batch, Press};
+use super::link::{Link, Refusal};
+use super::wire::Message;
+
+/// Jobs that wait for the task, at most; whoever comes then waits.
+const JOBS_MAX: usize = 64;
+/// Channels, at most. Exchanges share them by their names' hash, so that a missing one stops few others.
+const PRESSES: usize = 16;
+
+/// What became of one message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// The broker has it.
+    Confirmed,
+    /// No queue takes it; the broker's words.
+    Returned(String),
+    /// The broker could not take it: a queue is full, or failed.
+    Nacked,
+    /// The broker did not say, though it answers otherwise.
+    Silent,
+    /// It is larger than this, which the broker allows.
+    TooLarge(u64),
+    /// The broker closed the channel because of the exchange of this message; its words.
+    Refused(Refusal, String),
+    /// Unknown: the connection or the channel went away.
+    Lost(String),
+    /// The broker takes nothing from publishers; its words.
+    Blocked(String),
+}
+
+/// Messages of one caller, each with its number, and where the answers go.
+struct Job {
+    messages: Vec<(usize, Message)>,
+    answers: Answers,
+}
+
+type Answers = mpsc::UnboundedSender<Vec<(usize, Said)>>;
+
+/// Publishes for everybody. Cheap to clone; the task ends with the last clone.
+#[derive(Clone)]
+pub(super) struct Publisher(Arc<Owner>);
+
+struct Owner {
+    link: Link,
+    confirm_timeout: Duration,
+    mandatory: bool,
+    desk: Mutex<Desk>,
+}
+
+struct Desk {
+    task: JoinSet<()>,
+    jobs: Option<mpsc::Sender<Job>>,
+}
+
+impl Publisher {
+    /// Publishes on this link. `mandatory`: what no queue takes is told.
+    pub(super) fn new(link: Link, confirm_timeout: Duration, mandatory: bool) -> Self {
+        let desk = Mutex::new(Desk { task: JoinSet::new(), jobs: None });
+        Self(Arc::new(Owner { link, confirm_timeout, mandatory, desk }))
+    }
+
+    /// Publishes these and answers what became of each, a few at a time, in whatever order. The end of the answers before
+    /// all are there means that the task is gone; what is missing is unknown.
+    pub(super) async fn publish(
+        &self,
+        messages: Vec<(usize, Message)>,
+    ) -> mpsc::UnboundedReceiver<Vec<(usize, Said)>> {
+        let (answers, answered) = mpsc::unbounded_channel();
+        // An error means that the task is gone with its runtime; the caller hears nothing.
+        let _ = self.jobs().send(Job { messages, answers }).await;
+        answered
+    }
+
+    fn jobs(&self) -> mpsc::Sender<Job> {
+        let mut desk = self.0.desk.lock().unwrap_or_else(PoisonError::into_inner);
+        while desk.task.try_join_next().is_some() {}
+        if let Some(jobs) = &desk.jobs
+            && !desk.task.is_empty()
+        {
+            return jobs.clone();
+        }
+        let (sender, jobs) = mpsc::channel(JOBS_MAX);
+        let press = || Press::new(self.0.link.clone(), self.0.confirm_timeout, self.0.mandatory);
+        let mut driver = Driver { jobs, presses: (0..PRESSES).map(|_| press()).collect() };
+        desk.task.spawn(async move { poll_fn(|cx| driver.poll(cx)).await });
+        desk.jobs = Some(sender.clone());
+        sender
+    }
+}
+
+impl fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Publisher").field("link", &self.0.link).finish_non_exhaustive()
+    }
+}
+
+/// The task: jobs go to presses, and presses work.
+struct Driver {
+    jobs: mpsc::Receiver<Job>,
+    presses: Vec<Press>,
+}
+
+impl Driver {
+    /// Does what can be done now; ends when nobody can hand in a job any more and nothing is on its way.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let is_closed = self.take_jobs(cx);
+            let mut is_busy = false;
+            let mut has_moved = false;
+            for press in &mut self.presses {
+                has_moved |= press.work(cx);
+                is_busy |= press.is_busy();
+            }
+            if is_closed && !is_busy {
+                return Poll::Ready(());
+            }
+            if !has_moved {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Takes in what was handed in, unless there is much to do already; answers whether nothing more can come.
+    fn take_jobs(&mut self, cx: &mut Context<'_>) -> bool {
+        while self.presses.iter().all(Press::has_room) {
+            match self.jobs.poll_recv(cx) {
+                Poll::Ready(Some(job)) => self.hand_out(job),
+                Poll::Ready(None) => return true,
+                Poll::Pending => return false,
+            }
+        }
+        false
+    }
+
+    fn hand_out(&mut self, job: Job) {
+        // Whoever does not wait for the answers any more sends again.
+        if job.answers.is_closed() {
+            return;
+        }
+        let mut shares: Vec<Vec<(usize, Message)>> = Vec::new();
+        shares.resize_with(self.presses.len(), Vec::new);
+        for (index, message) in job.messages {
+            shares[share(message.exchange.as_str(), self.presses.len())].push((index, message));
+        }
+        for (press, messages) in self.presses.iter_mut().zip(shares) {
+            if !messages.is_empty() {
+                press.take(Batch { messages, answers: job.answers.clone() });
+            }
+        }
+    }
+}
+
+fn share(exchange: &str, presses: usize) -> usize {
+    let mut hasher = DefaultHasher::new();
+    exchange.hash(&mut hasher);
+    (hasher.finish() % presses as u64) as usize
+}
+
+type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;

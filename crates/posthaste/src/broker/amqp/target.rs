@@ -1,0 +1,189 @@
+//! RabbitMQ as a target: every event is published with `mandatory`, persistent, and confirmed.
+
+use std::collections::VecDeque;
+
+use futures_util::{StreamExt as _, stream};
+use lapin::ExchangeKind;
+use lapin::options::ExchangeDeclareOptions;
+use lapin::types::{FieldTable, ShortString};
+use posthaste_core::store::Parcel;
+use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, OrderKept, Target};
+use posthaste_core::{BoxFuture, BoxStream, Error, Result};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::AmqpBroker;
+use super::link::{Refusal, refusal, told};
+use super::mapping::Mapping;
+use super::publisher::{Said, patience};
+use super::settings::{Settings, Unrouted};
+use super::wire::encode::{encode, too_large};
+
+/// Events that are handed to the client at once: more are no faster, and fewer cost more per event.
+const BURST_MAX: u32 = 200;
+
+impl Target for AmqpBroker {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn deliver(&self, burst: Vec<Parcel>) -> BoxStream<'_, Answer> {
+        let begin = Delivering::begin(self, burst);
+        Box::pin(stream::once(begin).flat_map(|delivering| stream::unfold(delivering, Delivering::next)))
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async {
+            self.publishing.probe().await?;
+            match self.settings.publishing.mapping {
+                Mapping::Topic => self.find_exchange(&self.settings.publishing.exchange).await,
+                // Which exchanges there will be is known when there are events.
+                _ => Ok(()),
+            }
+        })
+    }
+}
+
+impl AmqpBroker {
+    async fn find_exchange(&self, name: &str) -> Result<()> {
+        let channel = self.publishing.channel().await?.channel;
+        let options = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
+        let arguments = FieldTable::default();
+        let found =
+            channel.exchange_declare(ShortString::from(name), ExchangeKind::Topic, options, arguments).await;
+        found.map_err(|error| match refusal(&error) {
+            Some((Refusal::NotFound, words)) => Error::unavailable(missing(&words)),
+            _ => told("look for the exchange", &error),
+        })
+    }
+}
+
+/// What RabbitMQ can do with these settings.
+pub(super) fn capabilities(settings: &Settings) -> Capabilities {
+    Capabilities::sink()
+        .burst_max(BURST_MAX)
+        .in_flight_max(settings.publishing.window)
+        .payload_bytes_max(settings.publishing.message_bytes_max)
+        .answers_within(settings.publishing.confirm_timeout + patience(settings.publishing.confirm_timeout))
+        .order(OrderKept::PerKey)
+        .patterns()
+        .delayed_release()
+        .hold_max(settings.consuming.hold_max)
+}
+
+/// A burst on its way.
+struct Delivering<'a> {
+    broker: &'a AmqpBroker,
+    burst: Vec<Parcel>,
+    /// Which of them are not answered.
+    open: Vec<bool>,
+    ready: VecDeque<Answer>,
+    said: Option<UnboundedReceiver<Vec<(usize, Said)>>>,
+}
+
+impl<'a> Delivering<'a> {
+    async fn begin(broker: &'a AmqpBroker, burst: Vec<Parcel>) -> Self {
+        let (mut ready, mut messages) = (VecDeque::new(), Vec::with_capacity(burst.len()));
+        let mut open = vec![false; burst.len()];
+        for (index, parcel) in burst.iter().enumerate() {
+            match encode(parcel, &broker.settings.publishing) {
+                Ok(message) => {
+                    open[index] = true;
+                    messages.push((index, message));
+                }
+                Err(error) => ready.push_back(Answer::failed(index, error)),
+            }
+        }
+        let said = if messages.is_empty() { None } else { Some(broker.publisher.publish(messages).await) };
+        Self { broker, burst, open, ready, said }
+    }
+
+    async fn next(mut self) -> Option<(Answer, Self)> {
+        loop {
+            if let Some(answer) = self.ready.pop_front() {
+                return Some((answer, self));
+            }
+            match self.said.as_mut()?.recv().await {
+                Some(said) => {
+                    for (index, said) in said {
+                        self.open[index] = false;
+                        let answer = self.answer(index, said);
+                        self.ready.push_back(answer);
+                    }
+                }
+                None => {
+                    self.said = None;
+                    for index in (0..self.open.len()).filter(|index| self.open[*index]) {
+                        let lost = Said::Lost("nothing more was heard of it".to_owned());
+                        self.ready.push_back(self.answer(index, lost));
+                    }
+                }
+            }
+        }
+    }
+
+    fn answer(&self, index: usize, said: Said) -> Answer {
+        match self.broker.verdict(&self.burst[index], said) {
+            Ok(()) => Answer::delivered(index),
+            Err(error) => Answer::failed(index, error),
+        }
+    }
+}
+
+impl AmqpBroker {
+    /// What the relay is told about an event.
+    fn verdict(&self, parcel: &Parcel, said: Said) -> Result<(), DeliverError> {
+        let unavailable =
+            |code: &str, message: String| DeliverError::new(DeliverKind::Unavailable, code, message);
+        Err(match said {
+            Said::Confirmed => return Ok(()),
+            Said::Returned(words) => return self.unrouted(parcel, &words),
+            Said::Nacked => DeliverError::new(
+                DeliverKind::Failed,
+                "nack",
+                "the broker did not take it: a queue that it goes to is full, or failed",
+            ),
+            Said::Silent => DeliverError::new(
+                DeliverKind::Failed,
+                "confirm timeout",
+                format!("no confirm within {:?}", self.settings.publishing.confirm_timeout),
+            ),
+            Said::TooLarge(limit) => too_large(format!(
+                "the message has {} bytes, the broker's max_message_size is {limit}",
+                parcel.envelope.payload.len()
+            )),
+            Said::Refused(Refusal::NotFound, words) => unavailable("missing exchange", missing(&words)),
+            Said::Refused(Refusal::NotAllowed, words) => unavailable(
+                "not allowed",
+                format!("{words}; give the user of the URL the right to write to it"),
+            ),
+            Said::Refused(_, words) => unavailable("refused", words),
+            Said::Lost(why) => unavailable("connection lost", why),
+            Said::Blocked(why) => {
+                unavailable("blocked", format!("the broker takes nothing from publishers: {why}"))
+            }
+        })
+    }
+
+    fn unrouted(&self, parcel: &Parcel, words: &str) -> Result<(), DeliverError> {
+        let kind = match self.settings.publishing.unrouted {
+            Unrouted::Retry => DeliverKind::Failed,
+            Unrouted::Dead => DeliverKind::Rejected,
+            Unrouted::Drop => return Ok(()),
+        };
+        let publishing = &self.settings.publishing;
+        let route = publishing.mapping.route(&parcel.envelope, &publishing.exchange);
+        Err(DeliverError::new(
+            kind,
+            "unrouted",
+            format!(
+                "no queue takes it from the exchange {:?} with the routing key {:?} ({words}); bind a queue, or start its \
+                 consumer",
+                route.exchange, route.routing_key
+            ),
+        ))
+    }
+}
+
+fn missing(words: &str) -> String {
+    format!("{words}; declare it, or start a consumer, which does so")
+}

@@ -1,0 +1,16 @@
+//! RabbitMQ as a target, against a real broker.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in what its functions share")]
+
+mod alarm;
+mod broken;
+mod bus;
+mod crowd;
+mod killed;
+mod limits;
+mod line;
+mod refused;
+mod routing;
+mod stand;
+mod tls;
+mod wire;
