@@ -7,7 +7,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
-use posthaste_core::envelope::Envelope;
 use posthaste_core::store::Parcel;
 use posthaste_core::target::{DeliverError, DeliverKind};
 use serde_json::{Map, Value, json};
