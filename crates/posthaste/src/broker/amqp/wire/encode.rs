@@ -150,6 +150,7 @@ pub(in crate::broker::amqp) fn too_large(message: String) -> DeliverError {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_core::envelope::Envelope;
     use posthaste_core::time::Timestamp;
 
     use super::*;
