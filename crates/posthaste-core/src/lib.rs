@@ -39,6 +39,7 @@ pub mod settled;
 pub mod signal;
 pub mod sql;
 pub mod store;
+pub mod table;
 pub mod target;
 pub mod telemetry;
 pub mod time;

@@ -247,6 +247,11 @@ pub enum Outcome {
         /// What the target said.
         error: DeliverError,
     },
+    /// It was not to be taken yet: again when `after` has passed on the store's clock, as the same attempt.
+    Later {
+        /// The pause before it.
+        after: Duration,
+    },
     /// It failed for good. Counts as an attempt.
     Dead {
         /// What the target said.

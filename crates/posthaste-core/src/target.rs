@@ -52,6 +52,8 @@ pub enum DeliverKind {
     Unavailable,
     /// This event did not pass and may later: parked with backoff, counted.
     Failed,
+    /// Not yet: it waits as long as it asks for ([`DeliverError::after`]), and no attempt is counted.
+    Later,
     /// This event will never pass: dead.
     Rejected,
     /// This event is larger than the target takes: dead.

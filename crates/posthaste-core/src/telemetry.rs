@@ -67,6 +67,12 @@ pub mod metric {
     pub const AMQP_CONNECTED: &str = "posthaste_amqp_connected";
     /// Gauge: 1 while RabbitMQ takes nothing from publishers because it lacks memory or disk, else 0, by role.
     pub const AMQP_BLOCKED: &str = "posthaste_amqp_blocked";
+    /// Counter of rows of a foreign table whose lease was lost before their outcome came, by lane; nothing was recorded.
+    pub const ROW_LEASES_LOST_TOTAL: &str = "posthaste_row_leases_lost_total";
+    /// Counter of rows of a foreign table whose lease had ended and that were taken back, by lane and outcome: `pending`, `dead`.
+    pub const SWEPT_TOTAL: &str = "posthaste_swept_total";
+    /// Counter of rows of a foreign table that could not be understood and were set aside as dead, by lane.
+    pub const SET_ASIDE_TOTAL: &str = "posthaste_set_aside_total";
     /// Counter of events that retention removed.
     pub const PRUNED_TOTAL: &str = "posthaste_pruned_total";
 }

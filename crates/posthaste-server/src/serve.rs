@@ -95,7 +95,11 @@ async fn serve_on(
     // Ends with this function, whatever it does then.
     let mut background = JoinSet::new();
     background.spawn(upkeep(metrics));
-    let retention = prune::Retention { retain: config.store.retain, retain_max: config.store.retain_max };
+    let retention = prune::Retention {
+        retain: config.store.retain,
+        retain_max: config.store.retain_max,
+        retain_inbox: config.store.retain_inbox,
+    };
     background.spawn(prune::run(Arc::clone(&store), retention, config.prune.interval));
     let ended = tokio::select! {
         () = shutdown.begun() => {

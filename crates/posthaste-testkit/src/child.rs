@@ -16,6 +16,8 @@ use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, Ta
 use posthaste_core::{BoxFuture, BoxStream, Error, Result, crash};
 
 use crate::drive::keyed;
+use crate::driver::DriverRigMaker;
+use crate::laws::consuming::{ConsumeBench, crashing};
 use crate::rig::RigMaker;
 
 /// Names the job of a child, as lines.
@@ -68,11 +70,17 @@ impl Job {
 }
 
 /// Does the job of a child if this process is one; `None` if it is not.
-pub(crate) fn run_if_child(makers: &[Arc<dyn RigMaker>]) -> Option<ExitCode> {
+pub(crate) fn run_if_child(
+    makers: &[Arc<dyn RigMaker>],
+    databases: &[Arc<dyn DriverRigMaker>],
+) -> Option<ExitCode> {
     let job = Job::from_env()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let done = match runtime {
-        Ok(runtime) => runtime.block_on(work(&job, makers)),
+        Ok(runtime) => match crashing::events_per_transaction(&job.run) {
+            Some(batch) => runtime.block_on(consume(&job, databases, batch)),
+            None => runtime.block_on(work(&job, makers)),
+        },
         Err(error) => Err(Error::config("no runtime").because(error)),
     };
     Some(match done {
@@ -82,6 +90,17 @@ pub(crate) fn run_if_child(makers: &[Arc<dyn RigMaker>]) -> Option<ExitCode> {
             ExitCode::FAILURE
         }
     })
+}
+
+/// Consumes what every other child of the law consumes too.
+async fn consume(job: &Job, databases: &[Arc<dyn DriverRigMaker>], batch: usize) -> Result<()> {
+    let maker = databases.iter().find(|maker| maker.name() == job.backend);
+    let maker = maker.ok_or_else(|| Error::config(format!("no database {}", job.backend)))?;
+    let bench = ConsumeBench::new(maker.open_url(&job.url).await?);
+    if let Some((point, nth)) = &job.point {
+        crash::arm(point, *nth);
+    }
+    crashing::consume(&bench, batch).await.map_err(|verdict| Error::unavailable(verdict.to_string()))
 }
 
 async fn work(job: &Job, makers: &[Arc<dyn RigMaker>]) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use posthaste_core::schema::Backend;
-use posthaste_core::{BoxFuture, Result};
+use posthaste_core::{BoxFuture, Error, Result};
 use posthaste_sql::Tx;
 
 /// A producer's transaction of some driver. Dropping it rolls it back.
@@ -22,6 +22,13 @@ pub trait DriverRig: Send + Sync {
     fn begin(&self) -> BoxFuture<'_, Result<Box<dyn DriverTx>>>;
     /// The store on the same data.
     fn store(&self) -> Arc<dyn Backend>;
+    /// Where another process finds the same data, for [`DriverRigMaker::open_url`]; or why none can.
+    ///
+    /// # Errors
+    /// Why none can.
+    fn url(&self) -> std::result::Result<String, &'static str> {
+        Err("it ends with its process")
+    }
 }
 
 /// Opens a fresh [`DriverRig`] for every law.
@@ -32,4 +39,8 @@ pub trait DriverRigMaker: Send + Sync {
     fn missing(&self) -> Option<String>;
     /// A fresh database.
     fn rig(&self) -> BoxFuture<'_, Result<Arc<dyn DriverRig>>>;
+    /// Opens the data at what [`DriverRig::url`] said.
+    fn open_url<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Arc<dyn DriverRig>>> {
+        Box::pin(async move { Err(Error::config(format!("{} cannot open {url} again", self.name()))) })
+    }
 }

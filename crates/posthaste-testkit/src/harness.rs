@@ -14,7 +14,7 @@ use crate::law::{LawResult, Verdict};
 use crate::laws::consuming::ConsumeBench;
 use crate::laws::line::{ChildCommand, LineBench};
 use crate::laws::tx::TxBench;
-use crate::laws::{BROKER_LAWS, CONSUMER_LAWS, LINE_LAWS, STORE_LAWS, TX_LAWS};
+use crate::laws::{BROKER_LAWS, CONSUMER_LAWS, LINE_LAWS, ROW_LAWS, STORE_LAWS, TX_LAWS};
 use crate::rig::{Rig, RigClock, RigMaker};
 
 /// No law takes nearly so long; a law that hangs is a law that failed.
@@ -53,7 +53,7 @@ pub fn run(
     databases: &[Arc<dyn DriverRigMaker>],
     brokers: &[Arc<dyn BrokerRigMaker>],
 ) -> ExitCode {
-    if let Some(code) = child::run_if_child(stores) {
+    if let Some(code) = child::run_if_child(stores, databases) {
         return code;
     }
     let settings = Settings::from_env();
@@ -76,9 +76,12 @@ pub fn run(
 
 /// Every store law on a fresh scope of this backend.
 pub fn store_trials(maker: &Arc<dyn RigMaker>, settings: &Settings) -> Vec<Trial> {
-    let trials = STORE_LAWS.iter().map(|law| {
+    let row_laws = if maker.leases_rows() { ROW_LAWS } else { &[] };
+    let trials = STORE_LAWS.iter().chain(row_laws).map(|law| {
         let (maker, run) = (Arc::clone(maker), law.run);
+        let exempt = maker.exempt(law.name);
         trial(maker.name(), law.name, maker.missing(), settings, async move || {
+            exempt.map_or(Ok(()), |why| Err(Verdict::skipped(why)))?;
             run(StoreBench::new(maker.rig(RigClock::Manual).await?).await?).await
         })
     });
@@ -89,9 +92,11 @@ pub fn store_trials(maker: &Arc<dyn RigMaker>, settings: &Settings) -> Vec<Trial
 pub fn line_trials(maker: &Arc<dyn RigMaker>, settings: &Settings) -> Vec<Trial> {
     let trials = LINE_LAWS.iter().map(|law| {
         let (maker, run) = (Arc::clone(maker), law.run);
+        let exempt = maker.exempt(law.name);
         trial(maker.name(), law.name, maker.missing(), settings, async move || {
+            exempt.map_or(Ok(()), |why| Err(Verdict::skipped(why)))?;
             let rig = maker.rig(RigClock::Host).await?;
-            let child = child_command(maker.name(), rig.as_ref());
+            let child = child_command(maker.name(), rig.url());
             run(LineBench { bench: StoreBench::new(rig).await?, child }).await
         })
     });
@@ -99,9 +104,9 @@ pub fn line_trials(maker: &Arc<dyn RigMaker>, settings: &Settings) -> Vec<Trial>
 }
 
 /// How this program is started again as a child on the same data.
-fn child_command(backend: &str, rig: &dyn Rig) -> Result<ChildCommand, String> {
+fn child_command(backend: &str, url: Result<String, &'static str>) -> Result<ChildCommand, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    Ok(ChildCommand { program, backend: backend.to_owned(), url: rig.url()? })
+    Ok(ChildCommand { program, backend: backend.to_owned(), url: url? })
 }
 
 /// Every law of publishing on a fresh database of this driver.
@@ -120,7 +125,9 @@ pub fn consumer_trials(maker: &Arc<dyn DriverRigMaker>, settings: &Settings) -> 
     let trials = CONSUMER_LAWS.iter().map(|law| {
         let (maker, run) = (Arc::clone(maker), law.run);
         trial(maker.name(), law.name, maker.missing(), settings, async move || {
-            run(ConsumeBench::new(maker.rig().await?)).await
+            let rig = maker.rig().await?;
+            let child = child_command(maker.name(), rig.url());
+            run(ConsumeBench { child, ..ConsumeBench::new(rig) }).await
         })
     });
     trials.collect()

@@ -105,6 +105,15 @@ pub trait RigMaker: Send + Sync {
     fn name(&self) -> &'static str;
     /// Why it cannot be had here, if so: the variable that would name its server is not set.
     fn missing(&self) -> Option<String>;
+    /// Why a law is not about this backend, if so: what it promises is another backend's nature. The trial is skipped with that.
+    fn exempt(&self, law: &str) -> Option<&'static str> {
+        let _ = law;
+        None
+    }
+    /// Whether its stores lease rows and not lanes, and so obey the laws of that.
+    fn leases_rows(&self) -> bool {
+        false
+    }
     /// Opens the data at what [`Rig::url`] said, on the host's clock.
     fn open_url<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Arc<dyn Backend>>>;
     /// A fresh scope.

@@ -4,12 +4,16 @@
 //! `CI=true` that is a failure.
 
 mod conformance {
+    pub(crate) mod deadpool_postgres;
     pub(crate) mod postgres;
     pub(crate) mod rabbitmq;
     pub(crate) mod rusqlite;
     pub(crate) mod sqlite;
     pub(crate) mod sqlx_postgres;
     pub(crate) mod sqlx_sqlite;
+    pub(crate) mod table;
+    pub(crate) mod table_postgres;
+    pub(crate) mod table_sqlite;
 }
 
 use std::process::ExitCode;
@@ -28,6 +32,8 @@ fn main() -> ExitCode {
             Arc::new(conformance::sqlite::SqliteRigs),
             Arc::new(direct),
             Arc::new(pooled),
+            Arc::new(conformance::table_postgres::TablePostgresRigs),
+            Arc::new(conformance::table_sqlite::TableSqliteRigs),
         ],
         &[
             Arc::new(MemoryDriver),
@@ -38,6 +44,7 @@ fn main() -> ExitCode {
             Arc::new(MemoryDriver),
             Arc::new(conformance::sqlx_sqlite::SqlxSqliteDriver),
             Arc::new(conformance::sqlx_postgres::SqlxPostgresDriver),
+            Arc::new(conformance::deadpool_postgres::DeadpoolPostgresDriver),
         ],
         &[Arc::new(LocalRigs), Arc::new(quorum), Arc::new(classic)],
     )

@@ -2,7 +2,7 @@
 //!
 //! If one of them fails, everything is undone and the two halves are tried apart, down to the one that fails alone.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use tokio::time::{Instant, timeout};
@@ -107,10 +107,12 @@ impl<D: Ground, S: Send + Sync + 'static> Engine<D, S> {
         let mut tx = self.begin().await?;
         let entered = self.enter(&mut tx, &routed).await?;
         let mixed = entered > 0 && entered < routed.len() as u64;
+        let mut new = HashSet::new();
         if mixed {
             // Some had their effect before, and a statement for all does not say which: once more, one by one.
             drop(tx);
             tx = self.begin().await?;
+            new = self.enter_each(&mut tx, &routed).await?;
         }
         let mut dones = Vec::with_capacity(part.len());
         for (event, attempt) in part {
@@ -118,8 +120,8 @@ impl<D: Ground, S: Send + Sync + 'static> Engine<D, S> {
                 dones.push(self.nobody(event));
                 continue;
             };
-            let new = if mixed { self.enter(&mut tx, &[event]).await? > 0 } else { entered > 0 };
-            if !new {
+            let is_new = if mixed { new.contains(&identity(event)) } else { entered > 0 };
+            if !is_new {
                 dones.push(Done::Duplicate);
                 continue;
             }
@@ -136,4 +138,27 @@ impl<D: Ground, S: Send + Sync + 'static> Engine<D, S> {
         crash::point("consumer: committed");
         Ok(Some(dones))
     }
+
+    /// Writes the inbox rows one by one, all of them before the first effect and in one order everywhere, so that two batches
+    /// with common events wait for one another and never in a circle. Answers which were new.
+    async fn enter_each<'e>(
+        &self,
+        tx: &mut D::Tx,
+        events: &[&'e Envelope],
+    ) -> Result<HashSet<(&'e str, &'e str)>, Failure> {
+        let mut events = events.to_vec();
+        events.sort_by_key(|event| identity(event));
+        let mut new = HashSet::new();
+        for event in events {
+            if self.enter(tx, &[event]).await? > 0 {
+                new.insert(identity(event));
+            }
+        }
+        Ok(new)
+    }
+}
+
+/// What tells an event from others, in the order of the inbox.
+fn identity(event: &Envelope) -> (&str, &str) {
+    (&event.id, &event.source)
 }

@@ -78,6 +78,19 @@ impl<D: Database> Ground for D {
     }
 }
 
+/// A consumer's database that has transactions: any [`Database`], and not [`NoDatabase`].
+#[diagnostic::on_unimplemented(
+    message = "this consumer has no database, so its handlers have no transaction to work or publish in",
+    label = "`{Self}` has no transaction",
+    note = "make the consumer with `Consumer::new(name, pool, state)`, and let its handlers take `&mut Cx<PgPool, State>`",
+    note = "without a database, publish by an `Outbox` of your own, and keep duplicates away with `Idempotent::by(store)`"
+)]
+pub trait Transactional: Database {}
+
+// Otherwise the compiler would say that `NoDatabase` is not a pool it knows, which is no help.
+#[diagnostic::do_not_recommend]
+impl<D: Database> Transactional for D {}
+
 /// What a handler works with, besides the event: `Cx<PgPool, App>`, or just `Cx` without database and state.
 pub struct Cx<D: Ground = NoDatabase, S = ()> {
     pub(super) tx: Option<D::Tx>,
@@ -139,12 +152,15 @@ impl<D: Ground, S> Cx<D, S> {
     }
 }
 
-impl<D: Database, S> Cx<D, S> {
+impl<D: Ground, S> Cx<D, S> {
     /// The transaction of this event: what is done in it is committed together with the inbox row and with what
     /// [`publish`](Cx::publish) stored, or not at all.
     ///
     /// Do not commit it; answering `Ok` does.
-    pub fn tx(&mut self) -> &mut <D as Database>::Tx {
+    pub fn tx(&mut self) -> &mut <D as Ground>::Tx
+    where
+        D: Transactional,
+    {
         self.tx.as_mut().expect("a handler is called with its transaction begun")
     }
 
@@ -154,10 +170,13 @@ impl<D: Database, S> Cx<D, S> {
     ///
     /// # Errors
     /// As [`Outbox::publish`].
-    pub async fn publish(&mut self, what: impl Into<Publish>) -> Result<Entry> {
+    pub async fn publish(&mut self, what: impl Into<Publish>) -> Result<Entry>
+    where
+        D: Transactional,
+    {
         let what = self.caused(what.into());
         let scope = Arc::clone(&self.scope);
-        scope.outbox.publish(self.tx(), what).await
+        scope.outbox.publish(self.ours(), what).await
     }
 
     /// Publishes many in the event's transaction, in their order.
@@ -167,10 +186,21 @@ impl<D: Database, S> Cx<D, S> {
     pub async fn publish_all<P: Into<Publish>>(
         &mut self,
         events: impl IntoIterator<Item = P>,
-    ) -> Result<Entries> {
+    ) -> Result<Entries>
+    where
+        D: Transactional,
+    {
         let events: Vec<Publish> = events.into_iter().map(|what| self.caused(what.into())).collect();
         let scope = Arc::clone(&self.scope);
-        scope.outbox.publish_all(self.tx(), events).await
+        scope.outbox.publish_all(self.ours(), events).await
+    }
+
+    /// The transaction as Posthaste's own statements run in it.
+    fn ours(&mut self) -> &mut dyn Tx
+    where
+        D: Transactional,
+    {
+        D::as_tx(self.tx()).expect("whoever is transactional has a transaction")
     }
 
     /// Adds what ties the new event to the one that is handled.

@@ -17,7 +17,7 @@ use crate::{BoxFuture, Error};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler of `{E}` in a consumer whose context is `{C}`",
     label = "not a handler for this consumer",
-    note = "a handler is `async fn(cx: &mut Cx, event: MyEvent) -> Result<(), Failure>`, with the `Cx<Database, State>` of the consumer",
+    note = "a handler is `async fn(cx: &mut Cx, event: MyEvent) -> Result<(), Failure>`: it answers what became of the event, and its `Cx<Database, State>` is the consumer's",
     note = "its future must be `Send`, and a closure must capture nothing: put what it needs into the consumer's state and ask `cx.state()`"
 )]
 pub trait Handler<'a, C, E>: Send + Sync + 'static {
@@ -25,6 +25,8 @@ pub trait Handler<'a, C, E>: Send + Sync + 'static {
     fn call(&self, cx: &'a mut C, event: E) -> BoxFuture<'a, Result<(), Failure>>;
 }
 
+// Otherwise the compiler would speak of this impl's bounds and not of what a handler is.
+#[diagnostic::do_not_recommend]
 impl<'a, F, Answer, C: 'a, E> Handler<'a, C, E> for F
 where
     F: Fn(&'a mut C, E) -> Answer + Send + Sync + 'static,

@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use crew::{Crew, Stop};
-pub use cx::{Cx, Ground, NoDatabase};
+pub use cx::{Cx, Ground, NoDatabase, Transactional};
 pub use dedup::{Begun, Dedup, DedupKey, Finished, Idempotent, MemoryDedup, Token};
 pub use failure::{BoxError, Class, Failure};
 pub use handler::Handler;

@@ -80,7 +80,7 @@ impl<D: Ground, S: Send + Sync + 'static> ConsumerTarget<D, S> {
             }
             Class::Later(pause) => {
                 meters.later.increment(1);
-                error(DeliverKind::Failed).after(pause)
+                error(DeliverKind::Later).after(pause)
             }
             Class::Retry => {
                 meters.retry.increment(1);

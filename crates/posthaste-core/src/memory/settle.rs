@@ -116,6 +116,10 @@ fn record_parked(
             row.state = ParkedState::Retrying;
             row.available_at = Some(now.after(after));
         }
+        Outcome::Later { after } => {
+            row.state = ParkedState::Retrying;
+            row.available_at = Some(now.after(after));
+        }
         Outcome::Dead { error } => {
             row.failed(error, now);
             row.state = ParkedState::Dead;

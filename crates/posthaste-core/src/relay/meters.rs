@@ -18,6 +18,7 @@ pub(super) struct Meters {
     dead: Counter,
     behind: Counter,
     slow: Counter,
+    later: Counter,
     released: Counter,
     deliver: Histogram,
     latency: Histogram,
@@ -51,6 +52,7 @@ impl Meters {
             dead: settled("dead"),
             behind: settled("behind"),
             slow: settled("slow"),
+            later: settled("later"),
             released: settled("released"),
             deliver: histogram!(metric::DELIVER_SECONDS, label::LANE => name.clone()),
             latency: histogram!(metric::LATENCY_SECONDS, label::LANE => name.clone()),
@@ -100,6 +102,7 @@ impl Meters {
         self.dead.increment(tally.dead);
         self.behind.increment(tally.behind);
         self.slow.increment(tally.slow);
+        self.later.increment(tally.later);
         self.released.increment(tally.released);
     }
 
@@ -128,12 +131,13 @@ pub(super) struct Tally {
     pub(super) dead: u64,
     behind: u64,
     slow: u64,
+    pub(super) later: u64,
     released: u64,
 }
 
 impl Tally {
     pub(super) fn is_empty(&self) -> bool {
-        self.delivered + self.retry + self.dead + self.behind + self.slow + self.released == 0
+        self.delivered + self.retry + self.dead + self.behind + self.slow + self.later + self.released == 0
     }
 
     pub(super) fn of(outcomes: &[Settled]) -> Self {
@@ -145,6 +149,7 @@ impl Tally {
                 Outcome::Dead { .. } => tally.dead += 1,
                 Outcome::Behind => tally.behind += 1,
                 Outcome::Slow => tally.slow += 1,
+                Outcome::Later { .. } => tally.later += 1,
                 Outcome::Released => tally.released += 1,
             }
         }

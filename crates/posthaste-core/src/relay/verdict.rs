@@ -43,6 +43,9 @@ pub(super) fn verdict(policy: &dyn RetryPolicy, attempt: u32, error: DeliverErro
             Some(after) => Verdict::Settle(Outcome::Retry { after, error }),
             None => Verdict::Settle(Outcome::Dead { error }),
         },
+        DeliverKind::Later => {
+            Verdict::Settle(Outcome::Later { after: error.retry_after.unwrap_or_default() })
+        }
     }
 }
 
@@ -83,6 +86,10 @@ mod tests {
         assert!(matches!(failing(DeliverKind::TooLarge, 1), Verdict::Settle(Outcome::Dead { .. })));
         assert!(matches!(failing(DeliverKind::Unavailable, 99), Verdict::Pause), "burns no attempt");
         assert!(matches!(failing(DeliverKind::Gone, 1), Verdict::Retire));
+        assert!(
+            matches!(failing(DeliverKind::Later, 99), Verdict::Settle(Outcome::Later { .. })),
+            "burns none"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A lane straight into handlers.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use posthaste_core::admin::Admin;
@@ -47,6 +47,39 @@ async fn on_lane(consumer: Consumer<Memory, Seen>, store: &Memory, seen: &Seen) 
         store.find(&Default::default(), posthaste_core::admin::Page::first(100)).await.unwrap().records;
     let reserved = reserved.iter().filter(|record| record.envelope.event_type == "stock.reserved").count();
     assert_eq!(reserved, 3, "each effect once");
+}
+
+/// Puts every event off twice.
+async fn put_off(cx: &mut Cx<Memory, Seen>, event: Placed) -> Result<(), Failure> {
+    cx.state().note(event.order, cx.attempt());
+    if cx.state().orders().len() < 3 { Err(Failure::later(Duration::from_millis(1))) } else { Ok(()) }
+}
+
+/// The lane allows one attempt: what is put off must not use it up.
+#[tokio::test]
+async fn what_is_put_off_in_a_lane_counts_no_attempt() {
+    for batch in [1, 10] {
+        let (store, seen) = (Memory::new(), Seen::default());
+        let mut tx = store.begin();
+        Outbox::new("/shop").publish(&mut tx, Publish::of(&Placed { order: 7 })).await.unwrap();
+        tx.commit().unwrap();
+        let consumer = Consumer::new("stock", store.clone(), seen.clone()).on(put_off).batch(batch);
+        let failed = Arc::new(Mutex::new(0));
+        let lane = Lane::named("stock").unwrap().retry(Backoff::fixed(Duration::ZERO).attempts(1));
+        let heard = Arc::clone(&failed);
+        let relay = Relay::new(Arc::new(store.clone()))
+            .on_failed(move |_| *heard.lock().unwrap() += 1)
+            .lane(lane.to(consumer.target().unwrap()));
+        let began = tokio::time::Instant::now();
+        while store.lanes().await.unwrap().first().is_none_or(|lane| lane.delivered == 0) {
+            assert!(began.elapsed() < Duration::from_secs(20), "it is not delivered");
+            relay.once().await.unwrap();
+        }
+        assert_eq!(seen.attempts(), [(7, 1), (7, 1), (7, 1)], "each time the first attempt");
+        let stats = &store.lanes().await.unwrap()[0];
+        assert_eq!((stats.delivered, stats.dead, stats.waiting), (1, 0, 0), "{stats:?}");
+        assert_eq!(*failed.lock().unwrap(), 0, "to be put off is no failure");
+    }
 }
 
 #[tokio::test]

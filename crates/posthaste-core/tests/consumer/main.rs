@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in what its functions share")]
 
+mod around;
 mod batch;
 mod crew;
 mod dedup;

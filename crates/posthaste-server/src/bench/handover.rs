@@ -1,4 +1,5 @@
-//! How fast a target publishes to RabbitMQ what it is handed, against the bare client.
+//! How fast a target publishes to RabbitMQ what it is handed, against the bare client: with bare payloads, and with the same
+//! messages.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::PublishArgs;
-use super::figures::{Round, Summary, progress};
+use super::figures::{Round, Summary, hundredths, median, progress};
 use super::rabbitmq::Bed;
 use crate::exit::{Code, Failure};
 
@@ -36,12 +37,18 @@ async fn rounds(args: &PublishArgs, bed: &Bed) -> Result<Summary, Failure> {
     let bar = progress("rounds", u64::from(args.rounds));
     for _ in 0..args.rounds {
         rounds.push(bed.raw_round(args.events, size).await?);
+        rounds.push(bed.same_round(args.events, size).await?);
         rounds.push(round(&*target, &parcels, args.events).await?);
         bed.empty().await?;
         bar.inc(1);
     }
     bar.finish_and_clear();
+    let rate =
+        |side: &str| median(rounds.iter().filter(|round| round.side == side).map(Round::rate).collect());
+    let (target, same) = (rate("target"), rate("same"));
     let facts = vec![
+        ("same_message_per_second", json!(same.round())),
+        ("of_same_message", json!(hundredths(target / same.max(1.0)))),
         ("to", json!("amqp:")),
         ("queue", json!(args.queue.name())),
         ("events", json!(args.events)),

@@ -69,6 +69,9 @@ pub struct RelayArgs {
     /// Events per second while latency is measured [default: 500 on SQLite, 1000 on Postgres]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rate: Option<u32>,
+    /// Which engine to measure; "table" is compared with the same two UPDATEs in a bare loop (Postgres)
+    #[arg(long, value_enum, default_value_t = Engine::Log)]
+    pub engine: Engine,
     /// Also relay the same events with another engine (Postgres)
     #[arg(long, value_enum, value_name = "ENGINE")]
     pub against: Option<Against>,
@@ -76,6 +79,15 @@ pub struct RelayArgs {
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "120",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub hold_transaction: Option<u64>,
+}
+
+/// How events are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    /// Appended once, read by every lane on its own
+    Log,
+    /// In an outbox table of somebody else, whose rows carry their state
+    Table,
 }
 
 /// What the log engine is compared with.

@@ -2,7 +2,6 @@
 //! the bare client with pipelined confirms.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use lapin::options::{
@@ -86,34 +85,54 @@ impl Bed {
         removed.await.map_err(failed("remove the exchange and the queue"))
     }
 
-    /// The bare client publishes, persistent, in bursts, with a window of confirms.
+    /// The bare client publishes, persistent, in bursts, with a window of confirms: messages that are a payload and nothing
+    /// else.
     pub(super) async fn raw_round(&self, events: u64, size: usize) -> Result<Round, Failure> {
+        self.round("raw", events, size, false, |_| BasicProperties::default().with_delivery_mode(PERSISTENT))
+            .await
+    }
+
+    /// The same with messages as the target sends them: `mandatory`, and with the attributes of CloudEvents, which the broker
+    /// has to read for every message.
+    pub(super) async fn same_round(&self, events: u64, size: usize) -> Result<Round, Failure> {
+        self.round("same", events, size, true, dressed).await
+    }
+
+    async fn round(
+        &self,
+        side: &'static str,
+        events: u64,
+        size: usize,
+        mandatory: bool,
+        properties: impl Fn(u64) -> BasicProperties,
+    ) -> Result<Round, Failure> {
         let payload = vec![b'x'; size];
         let start = Instant::now();
-        let published = self.publish(events, &payload).await;
+        let published = self.publish(events, &payload, mandatory, properties).await;
         let took = start.elapsed();
         published.map_err(failed("publish"))?;
         self.empty().await?;
-        Ok(Round { side: "raw", events, took })
+        Ok(Round { side, events, took })
     }
 
-    async fn publish(&self, events: u64, payload: &[u8]) -> lapin::Result<Duration> {
+    async fn publish(
+        &self,
+        events: u64,
+        payload: &[u8],
+        mandatory: bool,
+        properties: impl Fn(u64) -> BasicProperties,
+    ) -> lapin::Result<()> {
+        let options = BasicPublishOptions { mandatory, immediate: false };
         let mut unconfirmed: VecDeque<PublisherConfirm> = VecDeque::with_capacity(WINDOW);
         let mut left = events;
-        let start = Instant::now();
         while left > 0 {
             let burst = left.min(BURST as u64);
             while unconfirmed.len() + burst as usize > WINDOW {
                 confirmed(unconfirmed.pop_front()).await?;
             }
-            let publishing = (0..burst).map(|_| {
-                self.channel.basic_publish(
-                    self.name.as_str().into(),
-                    "bench.event".into(),
-                    BasicPublishOptions::default(),
-                    payload,
-                    BasicProperties::default().with_delivery_mode(PERSISTENT),
-                )
+            let publishing = (0..burst).map(|number| {
+                let (exchange, topic) = (self.name.as_str().into(), "bench.event".into());
+                self.channel.basic_publish(exchange, topic, options, payload, properties(left - number))
             });
             unconfirmed.extend(try_join_all(publishing).await?);
             left -= burst;
@@ -121,8 +140,33 @@ impl Bed {
         while !unconfirmed.is_empty() {
             confirmed(unconfirmed.pop_front()).await?;
         }
-        Ok(start.elapsed())
+        Ok(())
     }
+}
+
+/// The properties of an event of the bench, as the target makes them.
+fn dressed(number: u64) -> BasicProperties {
+    let id = posthaste::envelope::fresh_id();
+    let mut headers = FieldTable::default();
+    let attributes = [
+        ("cloudEvents_specversion", "1.0"),
+        ("cloudEvents_id", &id),
+        ("cloudEvents_source", "/posthaste/bench"),
+        ("cloudEvents_type", "bench.event"),
+        ("cloudEvents_time", "1970-01-01T00:00:00Z"),
+        ("cloudEvents_partitionkey", &format!("key-{}", number % 1_000)),
+    ];
+    for (name, value) in attributes {
+        headers.insert(name.into(), AMQPValue::LongString(value.into()));
+    }
+    BasicProperties::default()
+        .with_message_id(id.into())
+        .with_type("bench.event".into())
+        .with_content_type("application/octet-stream".into())
+        .with_timestamp(0)
+        .with_app_id("posthaste".into())
+        .with_delivery_mode(PERSISTENT)
+        .with_headers(headers)
 }
 
 async fn confirmed(confirm: Option<PublisherConfirm>) -> lapin::Result<()> {

@@ -15,9 +15,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
-use super::RelayArgs;
 use super::figures::{Summary, cpu_time, hundredths, progress};
 use super::target::Noting;
+use super::{Engine, RelayArgs};
 use crate::exit::Failure;
 
 /// Bytes published at once while the backlog is made.
@@ -34,9 +34,9 @@ pub(super) async fn measure(args: &RelayArgs) -> Result<Summary, Failure> {
     if args.store.starts_with("postgres:") || args.store.starts_with("postgresql:") {
         return on_postgres(args).await;
     }
-    if args.against.is_some() || args.hold_transaction.is_some() {
+    if args.against.is_some() || args.hold_transaction.is_some() || args.engine == Engine::Table {
         return Err(Failure::usage(
-            "--against and --hold-transaction compare what happens in a server; give --store postgres://…",
+            "--engine table, --against and --hold-transaction compare what happens in a server; give --store postgres://…",
         ));
     }
     super::sqlite::measure(args).await

@@ -67,6 +67,16 @@ impl Context {
         Self { config: Arc::new(config), environment, globals }
     }
 
+    /// What is worth saying about the environment.
+    pub(super) fn notes(&self) -> &[String] {
+        self.environment.notes()
+    }
+
+    /// Whether the command line names a store.
+    pub(super) fn names_store(&self) -> bool {
+        self.globals.store.is_some()
+    }
+
     pub(super) fn json(&self) -> bool {
         self.globals.output == Output::Json
     }

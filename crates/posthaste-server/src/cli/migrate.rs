@@ -2,6 +2,7 @@
 
 use clap::Subcommand;
 use posthaste::schema::SchemaStatus;
+use posthaste::table::Profile;
 use serde::Serialize;
 
 use super::context::Context;
@@ -9,7 +10,7 @@ use super::output;
 use crate::exit::Failure;
 
 /// What `migrate` does.
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 pub(super) enum Verb {
     /// Bring the tables to this binary's version
     Up,
@@ -20,6 +21,9 @@ pub(super) enum Verb {
         /// Print the SQL that makes the roles of a Postgres database and gives them their rights
         #[arg(long)]
         roles: bool,
+        /// Print the SQL that an outbox table of this profile needs; Posthaste never runs it
+        #[arg(long, value_name = "NAME", conflicts_with = "roles")]
+        profile: Option<String>,
     },
 }
 
@@ -36,7 +40,8 @@ struct StatusDocument {
 
 pub(super) async fn run(verb: &Verb, context: &Context) -> Result<(), Failure> {
     match verb {
-        Verb::Print { roles: true } => {
+        Verb::Print { profile: Some(name), .. } => print_table(name, context),
+        Verb::Print { roles: true, .. } => {
             let store = &context.config.store;
             if !store.is_postgres() {
                 return Err(Failure::usage(
@@ -45,7 +50,7 @@ pub(super) async fn run(verb: &Verb, context: &Context) -> Result<(), Failure> {
             }
             output::write(posthaste_core::sql::postgres_roles(&store.prefix).as_bytes())
         }
-        Verb::Print { roles: false } => {
+        Verb::Print { roles: false, .. } => {
             let store = &context.config.store;
             let ddl = if store.is_postgres() {
                 posthaste_core::sql::postgres_ddl(&store.prefix)
@@ -64,6 +69,24 @@ pub(super) async fn run(verb: &Verb, context: &Context) -> Result<(), Failure> {
             show(&store.status().await.map_err(during)?, Some(applied), context)
         }
     }
+}
+
+/// What an outbox table needs: in the words of the store that is named, else of Postgres.
+fn print_table(name: &str, context: &Context) -> Result<(), Failure> {
+    let Some(mut profile) = Profile::named(name) else {
+        let names = Profile::NAMES.join(", ");
+        return Err(Failure::usage(format!("print the table: {name:?} is not a profile; there are {names}")));
+    };
+    let store = &context.config.store;
+    if let Some(table) = store.table.as_ref().filter(|table| table.profile.name() == name) {
+        profile = table.profile.clone();
+    }
+    let ddl = if context.names_store() && !store.is_postgres() {
+        posthaste::table::sqlite_table_ddl(&profile)
+    } else {
+        posthaste::table::postgres_table_ddl(&profile)
+    };
+    output::write(ddl.as_bytes())
 }
 
 fn during(error: posthaste::Error) -> Failure {

@@ -137,8 +137,12 @@ fn run(cli: Cli) -> Result<(), Failure> {
     }
     let mut flags = cli.globals.flags();
     flags.extend(cli.verb.flags());
-    let sources =
-        Sources { file: cli.globals.config.clone(), environment: config::Environment::of_process(), flags };
+    let sources = Sources {
+        file: cli.globals.config.clone(),
+        environment: config::Environment::of_process(),
+        flags,
+        reference: matches!(cli.verb, Verb::Relay(_)),
+    };
     let (config, environment) = sources.load().map_err(output::config_failure)?;
     logging::start(&config, cli.verb.is_long_running());
     let context = Context::new(config, environment, cli.globals);

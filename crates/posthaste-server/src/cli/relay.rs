@@ -26,17 +26,47 @@ pub(super) struct Args {
     /// Drive the lane `main` to this target, like stdout:
     #[arg(long, value_name = "URL")]
     to: Option<String>,
+    /// Relay an outbox table that is there already, in this database (as --store, with store.engine = "table")
+    #[arg(long, value_name = "URL", conflicts_with = "store")]
+    storage_url: Option<String>,
+    /// The same as --to
+    #[arg(long, value_name = "URL", conflicts_with = "to")]
+    publisher: Option<String>,
+    /// What kind of table it is: open-outbox, servicekit, axcom, debezium, custom
+    #[arg(long, value_name = "NAME", requires = "storage_url")]
+    profile: Option<String>,
+    /// The table's name, where it is not the profile's
+    #[arg(long, value_name = "NAME", requires = "storage_url")]
+    table: Option<String>,
 }
 
 impl Args {
     pub(super) fn flags(&self) -> Vec<Flag> {
-        let to = self.to.clone().map(|value| Flag { flag: "--to", path: "lanes.main.to", value });
-        to.into_iter().collect()
+        let table = self.storage_url.as_ref().map(|_| "table".to_owned());
+        [
+            ("--to", "lanes.main.to", &self.to),
+            ("--publisher", "lanes.main.to", &self.publisher),
+            ("--storage-url", "store.url", &self.storage_url),
+            ("--storage-url", "store.engine", &table),
+            ("--profile", "store.profile", &self.profile),
+            ("--table", "store.table", &self.table),
+        ]
+        .into_iter()
+        .filter_map(|(flag, path, value)| Some(Flag { flag, path, value: value.clone()? }))
+        .collect()
     }
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     context.refuse_server()?;
+    for note in context.notes() {
+        tracing::warn!("{note}");
+    }
+    if context.config.store.table.is_some() && context.config.lanes.len() > 1 {
+        return Err(Failure::config(
+            "relay: a row of an outbox table has one state, so the table has one lane; leave one of the lanes",
+        ));
+    }
     if context.config.lanes.is_empty() {
         return Err(Failure::config(
             "relay: no lane is configured; add [lanes.main] with to = \"stdout:\" to posthaste.toml, or say --to URL",

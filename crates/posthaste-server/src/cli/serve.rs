@@ -24,6 +24,11 @@ impl Args {
 
 pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     context.refuse_server()?;
+    if context.config.store.table.is_some() {
+        return Err(Failure::config(
+            "serve: it keeps events in a log of its own; for store.engine = \"table\" there is posthaste relay",
+        ));
+    }
     let config = Arc::clone(&context.config);
     stopped(shutdown::until_signalled(|shutdown| crate::serve::run(config, shutdown)).await)
 }

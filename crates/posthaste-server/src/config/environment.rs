@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 
 use super::problem::Problem;
+use super::reference;
 use super::tree::{Layer, Origin, Table};
 
 const SETTING: &str = "POSTHASTE__";
@@ -15,6 +16,7 @@ const API_KEY: &str = "POSTHASTE_API_KEY";
 pub struct Environment {
     variables: BTreeMap<String, OsString>,
     terminal: bool,
+    notes: Vec<String>,
 }
 
 impl Environment {
@@ -22,11 +24,13 @@ impl Environment {
     pub fn of_process() -> Self {
         let ours = |(name, value): (OsString, OsString)| {
             let name = name.into_string().ok()?;
-            (name.starts_with("POSTHASTE") || name == "USER").then_some((name, value))
+            let is_ours = name.starts_with("POSTHASTE") || name == "USER" || reference::is_one(&name);
+            is_ours.then_some((name, value))
         };
         Self {
             variables: std::env::vars_os().filter_map(ours).collect(),
             terminal: std::io::stderr().is_terminal(),
+            notes: Vec::new(),
         }
     }
 
@@ -34,12 +38,26 @@ impl Environment {
     #[cfg(test)]
     pub(crate) fn of(variables: &[(&str, &str)]) -> Self {
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value)));
-        Self { variables: variables.collect(), terminal: false }
+        Self { variables: variables.collect(), terminal: false, notes: Vec::new() }
     }
 
     /// A variable, if it is set and not empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).and_then(|value| value.to_str()).filter(|value| !value.is_empty())
+    }
+
+    /// The names of all variables.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.variables.keys().map(String::as_str)
+    }
+
+    /// What is worth saying about the variables once the log is open.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    pub(super) fn note(&mut self, notes: Vec<String>) {
+        self.notes.extend(notes);
     }
 
     /// The API key that was handed in by `POSTHASTE_API_KEY`.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::Config;
 use super::environment::{self, Environment};
 use super::problem::Problem;
+use super::reference;
 use super::tree::{Layer, Node, Origin, Table};
 
 /// The configuration file that is read when none is named.
@@ -34,6 +35,8 @@ pub struct Sources {
     pub environment: Environment,
     /// Settings by flags.
     pub flags: Vec<Flag>,
+    /// Whether the variables of the open-outbox reference relay count, where they are set.
+    pub reference: bool,
 }
 
 impl Sources {
@@ -43,12 +46,17 @@ impl Sources {
     /// Every mistake there is, each with where it stands.
     pub fn load(mut self) -> Result<(Config, Environment), Vec<Problem>> {
         let mut problems = Vec::new();
-        let mut settings = Table::default();
+        let is_reference = self.reference && reference::counts(&self.environment);
+        let mut settings = if is_reference { reference::defaults() } else { Table::default() };
         self.read_file(&mut settings, &mut problems);
         if self.environment.is_development()
             && let Some(text) = read_if_there(DOTENV, &mut problems)
         {
             environment::overlay_dotenv(&text, &mut settings, &mut self.environment, &mut problems);
+        }
+        if is_reference {
+            let notes = reference::overlay(&self.environment, &mut settings, &mut problems);
+            self.environment.note(notes);
         }
         self.environment.overlay(&mut settings, &mut problems);
         for Flag { flag, path, value } in self.flags {

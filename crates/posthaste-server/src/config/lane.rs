@@ -40,9 +40,10 @@ impl LaneConfig {
         section: &Section<'_>,
         lease: Duration,
         targets: &BTreeMap<String, TargetConfig>,
+        is_table: bool,
     ) -> Self {
         let orders = [("key", Order::PerKey), ("none", Order::None)];
-        let config = Self {
+        let mut config = Self {
             topics: section.list("topics"),
             to: section.text("to"),
             start: section.convert("start", start),
@@ -53,6 +54,10 @@ impl LaneConfig {
             timeout: section.duration("timeout"),
             retry: section.table("retry", retry::read),
         };
+        if is_table && section.is_default("order") {
+            // In order per key, relays of one table claim one after another: only whoever wants it pays for it.
+            config.order = Order::None;
+        }
         section.require("topics", !config.topics.is_empty(), || {
             "names no topic, so nothing would go down this lane; write [\"#\"] for all".to_owned()
         });

@@ -11,11 +11,13 @@ pub mod prune;
 pub mod relay;
 pub mod server;
 pub mod store;
+pub mod table;
 pub mod target;
 pub mod unit;
 
 mod gather;
 mod problem;
+mod reference;
 mod retry;
 mod section;
 #[cfg(test)]
@@ -84,15 +86,17 @@ impl Config {
     }
 
     fn read_all(root: &Section<'_>) -> Self {
-        let relay = root.table("relay", RelayConfig::read);
+        let store = root.table("store", StoreConfig::read);
+        let is_table = store.table.is_some();
+        let relay = root.table("relay", |section| RelayConfig::read(section, is_table));
         let targets = root.each("targets", |name, section| (name.to_owned(), TargetConfig::read(section)));
         let targets: BTreeMap<_, _> = targets.into_iter().collect();
         let lanes = root.each("lanes", |name, section| {
-            let lane = LaneConfig::read(section, relay.lease, &targets);
+            let lane = LaneConfig::read(section, relay.lease, &targets, is_table);
             section.named::<LaneName>(name).map(|name| (name, lane))
         });
         Self {
-            store: root.table("store", StoreConfig::read),
+            store,
             targets,
             lanes: lanes.into_iter().flatten().collect(),
             server: root.table("server", ServerConfig::read),

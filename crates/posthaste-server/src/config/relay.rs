@@ -15,6 +15,12 @@ use super::Config;
 use super::lane::LaneConfig;
 use super::section::Section;
 
+/// The lease of a row of a foreign table, unless configured: it is renewed in the table itself, so not often.
+const TABLE_LEASE: Duration = Duration::from_secs(60);
+
+/// How many windows of answers a lane of a foreign table keeps that are not recorded yet.
+const TABLE_WINDOWS: usize = 4;
+
 /// How lanes are driven.
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
@@ -29,13 +35,16 @@ pub struct RelayConfig {
 }
 
 impl RelayConfig {
-    pub(super) fn read(section: &Section<'_>) -> Self {
-        let config = Self {
+    pub(super) fn read(section: &Section<'_>, is_table: bool) -> Self {
+        let mut config = Self {
             id: section.text("id"),
             lease: section.duration("lease"),
             poll_max: section.duration("poll_max"),
             grace: section.duration("grace"),
         };
+        if is_table && section.is_default("lease") {
+            config.lease = TABLE_LEASE;
+        }
         section.within("lease", config.lease, Duration::from_secs(1)..=Duration::from_secs(3600));
         section.within("poll_max", config.poll_max, Duration::from_millis(1)..=Duration::from_secs(60));
         section.within("grace", config.grace, Duration::ZERO..=Duration::from_secs(3600));
@@ -64,7 +73,12 @@ pub fn build(config: &Config, store: Arc<dyn Backend>) -> Result<Relay> {
             None => posthaste::target::open(to).map_err(|error| error.during(format!("lane {name}")))?,
         };
         by_url.insert(to, Arc::clone(&target));
-        relay = relay.lane(build_lane(name.as_str(), lane)?.to(target).lease(*lease));
+        let mut built = build_lane(name.as_str(), lane)?.to(target).lease(*lease);
+        if config.store.table.is_some() {
+            // What is answered and not recorded comes again after a crash; the owners of other relays expect a batch or two.
+            built = built.unsettled_max(lane.window as usize * TABLE_WINDOWS);
+        }
+        relay = relay.lane(built);
     }
     Ok(relay)
 }

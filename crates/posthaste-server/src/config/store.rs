@@ -8,11 +8,12 @@ use std::time::Duration;
 use posthaste::Result;
 use posthaste::prefix::TablePrefix;
 use posthaste::schema::Backend;
-use posthaste::store::{StoreOptions, Synchronous};
+use posthaste::store::{StoreOptions, Synchronous, TableOptions};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::Config;
 use super::section::Section;
+use super::table::TableConfig;
 
 /// The file, beside an embedded database or in the current folder, that holds the API key of the first start.
 pub const KEY_FILE: &str = "posthaste.key";
@@ -28,6 +29,8 @@ pub struct StoreConfig {
     pub retain: Duration,
     /// How long a lane that nobody drives may hold events back.
     pub retain_max: Duration,
+    /// How long it is remembered what consumers have handled.
+    pub retain_inbox: Duration,
     /// What a commit of an embedded store waits for.
     pub synchronous: Synchronous,
     /// The CAs that a server's certificate may be of; `None`: the system's.
@@ -38,6 +41,8 @@ pub struct StoreConfig {
     pub lock_timeout: Duration,
     /// After so long a server ends a transaction in which nothing happens.
     pub idle_timeout: Duration,
+    /// An outbox table of somebody else, instead of a log.
+    pub table: Option<TableConfig>,
 }
 
 /// What a limit on a server may be.
@@ -68,22 +73,27 @@ impl StoreConfig {
             prefix: section.parsed("prefix"),
             retain: section.duration("retain"),
             retain_max: section.duration("retain_max"),
+            retain_inbox: section.duration("retain_inbox"),
             synchronous: section
                 .choice("synchronous", &[("full", Synchronous::Full), ("normal", Synchronous::Normal)]),
             tls_ca: Some(section.text("tls_ca")).filter(|file| !file.is_empty()).map(PathBuf::from),
             statement_timeout: section.duration("statement_timeout"),
             lock_timeout: section.duration("lock_timeout"),
             idle_timeout: section.duration("idle_timeout"),
+            table: TableConfig::read(section),
         };
         section.within("statement_timeout", config.statement_timeout, TIMEOUTS);
         section.within("lock_timeout", config.lock_timeout, TIMEOUTS);
         section.within("idle_timeout", config.idle_timeout, TIMEOUTS);
-        section.choice("engine", &[("log", ())]);
         section.require("url", config.has_known_scheme(), || {
             "is not the address of a store that this build has; write sqlite://FILE or postgres://USER@HOST/DATABASE".to_owned()
         });
         section.require("retain_max", config.retain_max >= config.retain, || {
             "is shorter than retain; a lane that nobody drives would lose what a driven one keeps".to_owned()
+        });
+        section.require("retain_inbox", config.retain_inbox >= config.retain, || {
+            "is shorter than retain; what is kept could be delivered again and have its effect twice"
+                .to_owned()
         });
         config
     }
@@ -104,7 +114,18 @@ impl StoreConfig {
 /// # Errors
 /// What the store says about its file or server.
 pub async fn open(config: &Config) -> Result<Arc<dyn Backend>> {
-    posthaste::store::open_with(config.store.url.expose_secret(), options(config)).await
+    open_as(config, options(config)).await
+}
+
+async fn open_as(config: &Config, options: StoreOptions) -> Result<Arc<dyn Backend>> {
+    let url = config.store.url.expose_secret();
+    let Some(table) = &config.store.table else { return posthaste::store::open_with(url, options).await };
+    let mut how = TableOptions::new(table.profile.clone());
+    how.sweep_rows = table.sweep_rows;
+    if let Some(lane) = config.lanes.values().next() {
+        how.attempts_max = lane.retry.attempts_max();
+    }
+    posthaste::store::open_table(url, how, options).await
 }
 
 /// Opens the configured store, which must be there: for whoever only looks, so that a look in the wrong folder leaves
@@ -115,7 +136,7 @@ pub async fn open(config: &Config) -> Result<Arc<dyn Backend>> {
 pub async fn open_existing(config: &Config) -> Result<Arc<dyn Backend>> {
     let mut options = options(config);
     options.create = false;
-    posthaste::store::open_with(config.store.url.expose_secret(), options).await
+    open_as(config, options).await
 }
 
 fn options(config: &Config) -> StoreOptions {

@@ -20,6 +20,8 @@ pub(super) struct Retention {
     pub(super) retain: Duration,
     /// For a lane that nobody drives.
     pub(super) retain_max: Duration,
+    /// What consumers have handled, after that.
+    pub(super) retain_inbox: Duration,
 }
 
 /// Prunes at this interval, for ever.
@@ -42,7 +44,9 @@ async fn turn(store: &dyn Backend, retention: Retention, now: Timestamp) -> Resu
     let command = Command::Prune { delivered_age: Some(retention.retain), dead_age: None, dry_run: false };
     let applied = store.apply(&Filter::default(), command, &actor()).await?;
     metrics::counter!(metric::PRUNED_TOTAL).increment(applied.changed);
-    tracing::debug!(events = applied.changed, "pruned");
+    let command = Command::PruneInbox { age: retention.retain_inbox, dry_run: false };
+    let forgotten = store.apply(&Filter::default(), command, &actor()).await?;
+    tracing::debug!(events = applied.changed, inbox_rows = forgotten.changed, "pruned");
     Ok(())
 }
 
@@ -104,12 +108,37 @@ mod tests {
         let left = async || store.find(&Filter::default(), Page::first(10)).await.unwrap().records.len();
 
         let retain = Duration::from_secs(3600);
-        let retention = Retention { retain, retain_max: 10 * retain };
+        let retention = Retention { retain, retain_max: 10 * retain, retain_inbox: 5 * retain };
         turn(&store, retention, clock.now()).await.unwrap();
         assert_eq!(left().await, 1);
         clock.advance(2 * retain);
         turn(&store, retention, clock.now()).await.unwrap();
         assert_eq!(left().await, 0);
+    }
+
+    /// An event that a consumer has handled is remembered as long as that is asked for, and not longer.
+    #[tokio::test(start_paused = true)]
+    async fn what_consumers_have_handled_is_forgotten_when_it_is_old_enough() {
+        let clock = ManualClock::at(Timestamp::from_micros(0));
+        let store = Memory::on(clock.clone());
+        let inbox = posthaste::consumer::Inbox::of("stock");
+        let mut event = Envelope::new("x", "{}");
+        event.id = "e".to_owned();
+        let enter = async || {
+            let mut tx = store.begin();
+            let entered = inbox.enter(&mut tx, &[&event]).await.unwrap();
+            tx.commit().unwrap();
+            entered
+        };
+        assert_eq!(enter().await, 1, "it is new");
+        let retain = Duration::from_secs(3600);
+        let retention = Retention { retain, retain_max: 10 * retain, retain_inbox: 5 * retain };
+        clock.advance(4 * retain);
+        turn(&store, retention, clock.now()).await.unwrap();
+        assert_eq!(enter().await, 0, "it is remembered");
+        clock.advance(2 * retain);
+        turn(&store, retention, clock.now()).await.unwrap();
+        assert_eq!(enter().await, 1, "it is forgotten");
     }
 
     /// A lane that was driven once and never again: its unread events go only after `retain_max`, and the audit says so.
@@ -124,7 +153,7 @@ mod tests {
         let left = async || store.find(&Filter::default(), Page::first(10)).await.unwrap().records.len();
 
         let retain = Duration::from_secs(3600);
-        let retention = Retention { retain, retain_max: 10 * retain };
+        let retention = Retention { retain, retain_max: 10 * retain, retain_inbox: 5 * retain };
         clock.advance(9 * retain);
         turn(&store, retention, clock.now()).await.unwrap();
         assert_eq!(left().await, 1);

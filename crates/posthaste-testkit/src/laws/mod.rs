@@ -10,13 +10,13 @@ use crate::drive::StoreBench;
 use crate::law::Law;
 use crate::laws;
 use broker::{BrokerBench, dying as burying, keeping, ordering, sharing as group_sharing};
-use consuming::{ConsumeBench, effects, failing as refusing};
+use consuming::{ConsumeBench, crashing as dying_out, effects, failing as refusing};
 use line::{LineBench, crashing, delivering, failing, freezing, sharing, stopping};
 use tx::TxBench;
 
 use store::{
     cancelling, claiming, commanding, dying, finding, leasing, operating, parking, passing, pruning,
-    publishing, waking,
+    publishing, rows, waking,
 };
 
 /// A law on a store.
@@ -62,6 +62,7 @@ pub const STORE_LAWS: &[StoreLaw] = laws![
     leasing::released_events_are_handed_out_again_as_if_never_claimed,
     parking::a_retry_is_not_claimed_before_it_is_due,
     parking::attempts_are_counted_across_leases,
+    parking::what_is_put_off_waits_and_counts_no_attempt,
     parking::only_the_key_of_a_parked_event_waits,
     parking::what_waits_behind_a_key_drains_in_order,
     parking::unsent_events_of_a_failed_key_come_back_in_order,
@@ -111,6 +112,19 @@ pub const STORE_LAWS: &[StoreLaw] = laws![
     cancelling::a_dropped_claim_loses_nothing,
     cancelling::a_dropped_settle_leaves_nothing_half_done,
     cancelling::a_dropped_publish_stores_all_or_nothing,
+];
+
+/// What every store obeys that leases rows and not lanes.
+pub const ROW_LAWS: &[StoreLaw] = laws![
+    rows::a_claimed_row_is_hidden_until_its_lease_ends_which_counts,
+    rows::a_stale_claim_settles_nothing_and_says_so,
+    rows::renewing_keeps_what_was_claimed,
+    rows::a_row_whose_lease_ends_too_often_is_dead,
+    rows::terminal_rows_never_move_by_themselves,
+    rows::relays_claim_apart_and_together_everything,
+    rows::the_order_of_a_key_holds_between_relays,
+    rows::a_clean_end_leaves_nothing_claimed,
+    rows::what_a_dropped_claim_took_is_handed_back_by_a_clean_end,
 ];
 
 /// A law on publishing in a driver's transaction.
@@ -198,6 +212,12 @@ pub const CONSUMER_LAWS: &[ConsumerLaw] = laws![
     effects::two_consumers_that_get_the_same_events_have_each_effect_once,
     effects::a_consumer_in_batches_has_each_effect_once,
     effects::a_lane_into_a_consumer_has_each_effect_once,
+    dying_out::a_consumer_that_crashes_with_its_inbox_row_written_has_each_effect_once,
+    dying_out::a_consumer_that_crashes_before_its_commit_has_each_effect_once,
+    dying_out::a_consumer_that_crashes_when_it_has_committed_has_each_effect_once,
+    dying_out::a_consumer_that_crashes_when_it_has_acknowledged_has_each_effect_once,
+    dying_out::a_consumer_that_crashes_before_it_commits_a_batch_has_each_effect_once,
+    dying_out::a_consumer_that_crashes_when_it_has_committed_a_batch_has_each_effect_once,
     refusing::a_consumer_that_fails_leaves_no_effect_behind,
     refusing::a_consumer_keeps_the_order_of_a_key_across_a_retry,
     refusing::a_consumer_s_dead_letters_add_up,

@@ -66,6 +66,7 @@ fn chosen(choice: u8, slow: bool) -> Option<Outcome> {
         4 | 5 => Some(retry(Duration::from_secs(u64::from(choice / 10 % 8)))),
         6 => Some(dead()),
         7 if !slow => Some(Outcome::Slow),
+        8 => Some(Outcome::Later { after: Duration::from_secs(u64::from(choice / 10 % 8)) }),
         _ => None,
     }
 }
@@ -74,7 +75,9 @@ fn chosen(choice: u8, slow: bool) -> Option<Outcome> {
 fn blocks(spec: &LaneSpec, outcome: Option<&Outcome>) -> Option<Before> {
     match outcome {
         None | Some(Outcome::Released) => Some(Before::Unanswered),
-        Some(Outcome::Retry { .. } | Outcome::Slow | Outcome::Behind) => Some(Before::Parked),
+        Some(Outcome::Retry { .. } | Outcome::Later { .. } | Outcome::Slow | Outcome::Behind) => {
+            Some(Before::Parked)
+        }
         Some(Outcome::Dead { .. }) if spec.on_dead == OnDead::Block => Some(Before::Parked),
         Some(_) => None,
     }

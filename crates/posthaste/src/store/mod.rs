@@ -17,6 +17,8 @@ mod spec;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod table;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod totals;
 
 use std::sync::Arc;
@@ -25,7 +27,7 @@ use posthaste_core::schema::Backend;
 use posthaste_core::{Error, Result};
 
 pub use dedup::open_dedup;
-pub use options::{StoreOptions, Synchronous};
+pub use options::{StoreOptions, Synchronous, TableOptions};
 pub use posthaste_core::store::*;
 
 /// Opens the store at this URL with the default options: `sqlite://posthaste.db`, `sqlite:///abs/path.db`,
@@ -55,6 +57,30 @@ pub async fn open_with(url: &str, options: StoreOptions) -> Result<Arc<dyn Backe
         #[cfg(not(feature = "postgres"))]
         "postgres" | "postgresql" => {
             Err(Error::config("this build has no Postgres; build it with the feature `postgres`"))
+        }
+        _ => Err(not_a_store(url)),
+    }
+}
+
+/// Opens an outbox table that already exists, of somebody else, in the database at this URL. Nothing is ever made or changed in
+/// it but the state of its rows.
+///
+/// # Errors
+/// `Config` for a URL that no store of this build understands, and for a profile that makes no sense.
+pub async fn open_table(url: &str, table: TableOptions, options: StoreOptions) -> Result<Arc<dyn Backend>> {
+    let (scheme, _) = url.split_once(':').ok_or_else(|| not_a_store(url))?;
+    // Not every build has a store that needs them.
+    let _ = (&table, &options);
+    match scheme {
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => Ok(Arc::new(postgres::table::PostgresTable::open(url, table, options)?)),
+        #[cfg(feature = "sqlite")]
+        "sqlite" => {
+            let rest = url.split_once(':').map_or("", |(_, rest)| rest);
+            Ok(Arc::new(sqlite::table::SqliteTable::open(rest, table, options)?))
+        }
+        "mysql" | "mariadb" => {
+            Err(Error::config("tables of MySQL and MariaDB cannot be relayed by this build yet"))
         }
         _ => Err(not_a_store(url)),
     }

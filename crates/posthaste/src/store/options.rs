@@ -7,6 +7,7 @@ use std::time::Duration;
 use posthaste_core::limits::PAYLOAD_BYTES_MAX;
 use posthaste_core::prefix::TablePrefix;
 use posthaste_core::signal::Signal;
+use posthaste_core::table::Profile;
 use posthaste_core::time::{Clock, SystemClock};
 
 /// How a store is opened; begin with [`StoreOptions::default`] and change what is wanted.
@@ -66,4 +67,23 @@ pub enum Synchronous {
     /// The operating system: what was answered survives the end of the process; a loss of power may take back the last
     /// moments, but never breaks the file.
     Normal,
+}
+
+/// How a table is relayed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TableOptions {
+    /// Which table, and which of its columns is what.
+    pub profile: Profile,
+    /// After so many attempts a row whose lease ended without an answer is dead. Failures are counted by the lane's policy.
+    pub attempts_max: u32,
+    /// How many leases that have ended are taken back by one statement.
+    pub sweep_rows: u32,
+}
+
+impl TableOptions {
+    /// This table, with 25 attempts.
+    pub fn new(profile: Profile) -> Self {
+        Self { profile, attempts_max: 25, sweep_rows: 1_000 }
+    }
 }

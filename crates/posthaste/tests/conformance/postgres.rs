@@ -141,7 +141,7 @@ impl PostgresRig {
 }
 
 /// Functions that tell the time of a table, in place of the system's.
-const CLOCK: &str = "
+pub(crate) const CLOCK: &str = "
     CREATE TABLE public.law_clock (micros bigint NOT NULL);
     INSERT INTO public.law_clock VALUES (0);
     GRANT SELECT ON public.law_clock TO PUBLIC;
@@ -150,7 +150,7 @@ const CLOCK: &str = "
     CREATE FUNCTION public.now() RETURNS timestamptz LANGUAGE sql STABLE AS
         $$ SELECT 'epoch'::timestamptz + micros * interval '1 microsecond' FROM public.law_clock $$;";
 
-async fn connect(url: &str) -> Result<Client> {
+pub(crate) async fn connect(url: &str) -> Result<Client> {
     let config: Config = url.parse().map_err(away)?;
     let (client, connection) = config.connect(NoTls).await.map_err(away)?;
     #[expect(clippy::disallowed_methods, reason = "the driver's connection lives as long as its client")]
@@ -201,7 +201,7 @@ impl Drop for PostgresRig {
 }
 
 /// Runs this on a thread of its own, as the laws' clock is moved by a call that is not async.
-fn blocking(work: impl Future<Output = Result<()>> + Send) -> Result<()> {
+pub(crate) fn blocking(work: impl Future<Output = Result<()>> + Send) -> Result<()> {
     std::thread::scope(|scope| {
         let done = scope.spawn(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(away)?;
@@ -211,7 +211,7 @@ fn blocking(work: impl Future<Output = Result<()>> + Send) -> Result<()> {
     })
 }
 
-fn away(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+pub(crate) fn away(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::unavailable("a law's own connection failed").because(error)
 }
 

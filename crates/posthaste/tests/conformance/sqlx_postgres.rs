@@ -29,18 +29,31 @@ impl DriverRigMaker for SqlxPostgresDriver {
         Box::pin(async {
             let scope = RIGS[0].rig(RigClock::Host).await?;
             let url = scope.url().map_err(posthaste::Error::config)?;
-            let options = PgConnectOptions::from_str(&url).map_err(away)?;
-            let pool = PgPoolOptions::new().max_connections(8).connect_with(options).await.map_err(away)?;
             let store = scope.open().await?;
-            Ok(Arc::new(PoolRig { pool, store, _scope: scope }) as Arc<dyn DriverRig>)
+            Ok(Arc::new(PoolRig { pool: pool(&url).await?, store, url, _scope: Some(scope) })
+                as Arc<dyn DriverRig>)
         })
     }
+
+    fn open_url<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Arc<dyn DriverRig>>> {
+        Box::pin(async move {
+            let (pool, store) = (pool(url).await?, posthaste::store::open(url).await?);
+            Ok(Arc::new(PoolRig { pool, store, url: url.to_owned(), _scope: None }) as Arc<dyn DriverRig>)
+        })
+    }
+}
+
+async fn pool(url: &str) -> Result<PgPool> {
+    let options = PgConnectOptions::from_str(url).map_err(away)?;
+    PgPoolOptions::new().max_connections(8).connect_with(options).await.map_err(away)
 }
 
 struct PoolRig {
     pool: PgPool,
     store: Arc<dyn Backend>,
-    _scope: Arc<dyn Rig>,
+    url: String,
+    /// Goes with whoever made it.
+    _scope: Option<Arc<dyn Rig>>,
 }
 
 impl DriverRig for PoolRig {
@@ -53,6 +66,10 @@ impl DriverRig for PoolRig {
 
     fn store(&self) -> Arc<dyn Backend> {
         Arc::clone(&self.store)
+    }
+
+    fn url(&self) -> std::result::Result<String, &'static str> {
+        Ok(self.url.clone())
     }
 }
 

@@ -1,5 +1,6 @@
 //! sqlx's transactions on SQLite under the laws of publishing.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use posthaste::schema::Backend;
@@ -26,16 +27,31 @@ impl DriverRigMaker for SqlxSqliteDriver {
     fn rig(&self) -> BoxFuture<'_, Result<Arc<dyn DriverRig>>> {
         Box::pin(async {
             let file = SqliteRig::new(AnyClock::new(RigClock::Host)).await?;
-            let options = SqliteConnectOptions::new().filename(file.file());
-            let pool = SqlitePoolOptions::new().connect_with(options).await.map_err(away)?;
-            let store = file.open().await?;
-            Ok(Arc::new(PoolRig { _file: file, pool, store }) as Arc<dyn DriverRig>)
+            let (path, store) = (file.file(), file.open().await?);
+            let rig = PoolRig { pool: pool(&path).await?, store, path, _file: Some(file) };
+            Ok(Arc::new(rig) as Arc<dyn DriverRig>)
+        })
+    }
+
+    fn open_url<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Arc<dyn DriverRig>>> {
+        Box::pin(async move {
+            let (path, store) =
+                (PathBuf::from(url), posthaste::store::open(&format!("sqlite://{url}")).await?);
+            let rig = PoolRig { pool: pool(&path).await?, store, path, _file: None };
+            Ok(Arc::new(rig) as Arc<dyn DriverRig>)
         })
     }
 }
 
+async fn pool(file: &Path) -> Result<SqlitePool> {
+    let options = SqliteConnectOptions::new().filename(file);
+    SqlitePoolOptions::new().connect_with(options).await.map_err(away)
+}
+
 struct PoolRig {
-    _file: SqliteRig,
+    path: PathBuf,
+    /// Goes with whoever made it.
+    _file: Option<SqliteRig>,
     pool: SqlitePool,
     store: Arc<dyn Backend>,
 }
@@ -50,6 +66,10 @@ impl DriverRig for PoolRig {
 
     fn store(&self) -> Arc<dyn Backend> {
         Arc::clone(&self.store)
+    }
+
+    fn url(&self) -> std::result::Result<String, &'static str> {
+        Ok(self.path.display().to_string())
     }
 }
 

@@ -67,6 +67,12 @@ impl Drive<'_> {
             self.window.leave_key_busy(&claimed);
             self.dead_keys.extend(self.window.ordering_key(&claimed).map(str::to_owned));
         }
+        self.parks = true;
+        if matches!(outcome, Outcome::Later { .. }) {
+            // Nothing failed.
+            self.record(claimed.ticket, outcome);
+            return;
+        }
         let letter = Letter {
             lane: self.lane.name().clone(),
             envelope: claimed.parcel.envelope,
@@ -74,7 +80,6 @@ impl Drive<'_> {
             error,
         };
         self.letters.push((dead, letter));
-        self.parks = true;
         self.record(claimed.ticket, outcome);
     }
 

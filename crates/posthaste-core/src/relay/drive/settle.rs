@@ -89,7 +89,7 @@ impl Drive<'_> {
             self.parked_keys.clear();
         }
         settling.dead_keys.iter().for_each(|key| self.window.free(key));
-        if tally.delivered + tally.retry + tally.dead > 0 {
+        if tally.delivered + tally.retry + tally.later + tally.dead > 0 {
             // Something got through: whatever made the relay stumble before is behind it.
             self.width = self.lane.in_flight_max() as usize;
         }

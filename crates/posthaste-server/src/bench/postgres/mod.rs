@@ -5,6 +5,7 @@ mod meter;
 mod producer;
 mod reader;
 mod rows;
+mod table;
 pub(super) mod tables;
 
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use super::figures::{
 };
 use super::relay::{drain, live, scheme, seed};
 use super::timed::{Timed, Times};
-use super::{Against, RelayArgs};
+use super::{Against, Engine, RelayArgs};
 use crate::exit::Failure;
 
 const RATE: u32 = 1_000;
@@ -49,8 +50,14 @@ struct Costs {
 pub(super) async fn measure(args: &RelayArgs) -> Result<Summary, Failure> {
     let target = posthaste::target::open(&args.to)?;
     let tables = Tables::make(&args.store).await?;
+    let measured = async {
+        match args.engine {
+            Engine::Log => measure_in(args, &tables, target).await,
+            Engine::Table => table::measure(args, &tables, target).await,
+        }
+    };
     let summary = tokio::select! {
-        summary = measure_in(args, &tables, target) => summary,
+        summary = measured => summary,
         _ = tokio::signal::ctrl_c() => Err(Failure::other("measure: interrupted; the bench's tables are removed")),
     };
     let removed = tables.remove().await;

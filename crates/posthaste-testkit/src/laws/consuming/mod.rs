@@ -1,5 +1,6 @@
 //! What a consumer with an inbox promises, on every database.
 
+pub mod crashing;
 pub mod effects;
 pub mod failing;
 
@@ -17,6 +18,7 @@ use crate::database::AnyDatabase;
 use crate::driver::DriverRig;
 use crate::ensure_eq;
 use crate::law::Verdict;
+use crate::laws::line::ChildCommand;
 
 /// A consumer's context in these laws; the state tells whether an event is to fail.
 pub(crate) type LawCx = Cx<AnyDatabase, Script>;
@@ -29,6 +31,8 @@ pub struct ConsumeBench {
     /// The database.
     pub rig: Arc<dyn DriverRig>,
     pub(crate) broker: LocalBroker,
+    /// How a child process opens the same data, or why it cannot.
+    pub child: Result<ChildCommand, String>,
 }
 
 /// The effect of an event is an event of type `effect` with a fresh id: had twice, it is there twice.
@@ -43,7 +47,7 @@ async fn effect(cx: &mut LawCx, event: Arc<Envelope>) -> Result<(), Failure> {
 impl ConsumeBench {
     /// Consumes from a local broker of its own.
     pub fn new(rig: Arc<dyn DriverRig>) -> Self {
-        Self { rig, broker: LocalBroker::new() }
+        Self { rig, broker: LocalBroker::new(), child: Err("nobody said how".to_owned()) }
     }
 
     /// The law's consumer: every event has an effect, then goes by the script.

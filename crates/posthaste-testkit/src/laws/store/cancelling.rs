@@ -13,10 +13,10 @@ use crate::{ensure, ensure_eq};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// More polls than any store needs for one call.
-const POLLS_MAX: u32 = 8;
+pub(super) const POLLS_MAX: u32 = 8;
 
 /// A future that is dropped instead of being polled once more than so often: answers `None` then.
-struct DropAtPoll<F> {
+pub(super) struct DropAtPoll<F> {
     inner: Option<Pin<Box<F>>>,
     polls_left: u32,
 }
@@ -43,7 +43,7 @@ impl<F: Future> Future for DropAtPoll<F> {
     }
 }
 
-fn drop_at_poll<F: Future>(polls: u32, inner: F) -> DropAtPoll<F> {
+pub(super) fn drop_at_poll<F: Future>(polls: u32, inner: F) -> DropAtPoll<F> {
     DropAtPoll { inner: Some(Box::pin(inner)), polls_left: polls }
 }
 

@@ -11,4 +11,5 @@ pub mod parking;
 pub mod passing;
 pub mod pruning;
 pub mod publishing;
+pub mod rows;
 pub mod waking;

@@ -55,6 +55,35 @@ pub async fn attempts_are_counted_across_leases(bench: StoreBench) -> LawResult 
     Ok(())
 }
 
+/// Puts an event off twice, from the log and from its row: it waits, its key with it, and comes on its first attempt.
+pub async fn what_is_put_off_waits_and_counts_no_attempt(bench: StoreBench) -> LawResult {
+    bench.publish_keyed(&[("k1", "k"), ("k2", "k")]).await?;
+    let main = lane("main");
+    let driver = bench.drive(&main).await?;
+    let later = || Outcome::Later { after: SECOND * 5 };
+    let claimed = driver.claim_all().await?;
+    driver.settle(vec![settled(&claimed[0], later()), settled(&claimed[1], Outcome::Behind)]).await?;
+    for _ in 0..2 {
+        let view = bench.view(&main.name, "k1").await?;
+        ensure_eq!((view.state, view.attempts), (EventState::Retrying, 0), "its state and attempts");
+        ensure_eq!((view.code, view.first_failed_at), (None, None), "its failure");
+        ensure_eq!(view.available_at, Some(bench.rig.now().after(SECOND * 5)), "when it is due");
+        bench.pass(SECOND * 4);
+        driver.renew().await?;
+        ensure!(driver.claim_all().await?.is_empty(), "claimed before it was due");
+        bench.pass(SECOND);
+        let claimed = driver.claim_all().await?;
+        ensure_eq!(one(&claimed, "k1")?.parcel.attempt, 1, "its attempt");
+        let behind = claimed.iter().filter(|claimed| claimed.parcel.envelope.id != "k1");
+        let mut outcomes = vec![settled(one(&claimed, "k1")?, later())];
+        outcomes.extend(behind.map(|claimed| settled(claimed, Outcome::Behind)));
+        driver.settle(outcomes).await?;
+    }
+    bench.pass(SECOND * 5);
+    ensure_eq!(driver.drain().await?, ["k1", "k2"], "what comes in the end");
+    Ok(())
+}
+
 /// Fails the head of one key: later events of that key are not handed out, those of other keys and without are.
 pub async fn only_the_key_of_a_parked_event_waits(bench: StoreBench) -> LawResult {
     bench.publish_keyed(&[("a1", "a")]).await?;

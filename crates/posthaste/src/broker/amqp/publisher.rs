@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 pub(super) use self::press::patience;
 use self::press::{Batch, Press};
 use super::link::{Link, Refusal};
-use super::wire::encode::Message;
+use super::wire::Message;
 
 /// Jobs that wait for the task, at most; whoever comes then waits.
 const JOBS_MAX: usize = 64;

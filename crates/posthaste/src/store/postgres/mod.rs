@@ -32,6 +32,7 @@ mod publish;
 mod rows;
 mod settle;
 mod snapshot;
+pub mod table;
 mod tick;
 mod tls;
 mod value;

@@ -18,6 +18,7 @@ pub(super) enum Change {
     Behind,
     Expired,
     Leased,
+    Later { after: Duration },
     Retrying { after: Duration, code: String, error: String },
     Dead { code: String, error: String },
 }
@@ -32,6 +33,7 @@ impl Change {
             Outcome::Dead { error } => {
                 Some(Self::Dead { code: error.code, error: redact::clean(&error.message) })
             }
+            Outcome::Later { after } => Some(Self::Later { after }),
             Outcome::Behind => Some(Self::Behind),
             Outcome::Slow => Some(Self::Leased),
             _ => None,
@@ -65,6 +67,7 @@ impl Changes {
         let (state, attempts, available_at, code, error, dead_at) = match change {
             Change::Scheduled { at } => ("scheduled", 0, Some(Stamp(*at)), None, None, None),
             Change::Behind => ("behind", 0, None, None, None, None),
+            Change::Later { after } => ("retrying", 0, Some(Stamp(now.after(*after))), None, None, None),
             Change::Leased => ("leased", 0, at, None, None, None),
             Change::Expired => {
                 ("discarded", 0, None, Some("expired"), Some("expired before it was delivered"), at)

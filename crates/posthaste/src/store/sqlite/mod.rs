@@ -25,10 +25,12 @@ mod keys;
 mod log;
 mod migrate;
 mod open;
+mod parking;
 mod publish;
 mod reader;
 mod rows;
 mod settle;
+pub mod table;
 mod writer;
 
 use std::collections::{HashMap, HashSet};

@@ -12,6 +12,7 @@ use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::cursor::{Cursor, Reading, SHARD, ToPark, Why};
+use super::parking::Change;
 use super::rows::{self, lane_state};
 use crate::store::totals::Totals;
 
@@ -136,61 +137,6 @@ struct Settle<'a> {
     /// Parked events that are settled here.
     done: HashSet<i64>,
     keys_parked: Vec<String>,
-}
-
-/// What a parked row becomes.
-struct Change {
-    state: &'static str,
-    attempts: i64,
-    available_at: Option<i64>,
-    code: Option<String>,
-    last_error: Option<String>,
-    failed_at: Option<i64>,
-    dead_at: Option<i64>,
-}
-
-impl Change {
-    fn to(state: &'static str) -> Self {
-        Self {
-            state,
-            attempts: 0,
-            available_at: None,
-            code: None,
-            last_error: None,
-            failed_at: None,
-            dead_at: None,
-        }
-    }
-
-    fn due(state: &'static str, at: i64) -> Self {
-        Self { available_at: Some(at), ..Self::to(state) }
-    }
-
-    fn expired(now: i64) -> Self {
-        let (code, last_error) = ("expired".to_owned(), "expired before it was delivered".to_owned());
-        Self { code: Some(code), last_error: Some(last_error), dead_at: Some(now), ..Self::to("discarded") }
-    }
-
-    /// The row of an outcome that parks.
-    fn of(outcome: Outcome, now: Timestamp) -> Option<Self> {
-        let at = now.as_micros();
-        let failed = |error: posthaste_core::target::DeliverError, change: Self| Self {
-            attempts: 1,
-            code: Some(error.code),
-            last_error: Some(redact::clean(&error.message)),
-            failed_at: Some(at),
-            ..change
-        };
-        match outcome {
-            Outcome::Retry { after, error } => {
-                Some(failed(error, Self::due("retrying", now.after(after).as_micros())))
-            }
-            Outcome::Dead { error } => Some(failed(error, Self { dead_at: Some(at), ..Self::to("dead") })),
-            Outcome::Behind => Some(Self::to("behind")),
-            Outcome::Slow => Some(Self::due("leased", at)),
-            _ => None,
-        }
-    }
 }
 
 impl Settle<'_> {

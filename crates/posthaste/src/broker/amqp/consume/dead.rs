@@ -21,6 +21,7 @@ use super::label::{Dead, Label};
 use crate::broker::amqp::AmqpBroker;
 use crate::broker::amqp::link::{Refusal, refusal, told};
 use crate::broker::amqp::naming::Names;
+use crate::broker::amqp::wire::Body;
 use crate::broker::amqp::wire::decode::decode;
 
 /// Messages of one queue that a look takes at most.
@@ -201,7 +202,7 @@ impl AmqpBroker {
                 }
                 Fate::Redrive => {
                     let properties = label.redriven().on(&message.properties);
-                    self.consume.mover.put(&names.queue, properties, &message.data).await?;
+                    self.consume.mover.put(&names.queue, properties, Body::own(message.data)).await?;
                 }
                 Fate::Discard => {}
             }

@@ -11,9 +11,10 @@ use posthaste_core::{BoxFuture, Error, Result, redact};
 use tracing::warn;
 
 use super::label::{Label, redeliveries};
-use super::receipt::{AmqpReceipt, Body, Hold, Line};
+use super::receipt::{AmqpReceipt, Hold, Line};
 use crate::broker::amqp::link::{Link, told};
 use crate::broker::amqp::naming::Names;
+use crate::broker::amqp::wire::Body;
 use crate::broker::amqp::wire::decode::decode;
 
 /// What a subscription says, and which; nothing means that the broker ended it: its queue was deleted, or moved.
@@ -120,7 +121,7 @@ impl AmqpFeed {
             acker,
             tag: delivery_tag,
             properties,
-            body: Body::Own(body),
+            body: Body::own(body),
             label,
             attempt,
             in_order: false,

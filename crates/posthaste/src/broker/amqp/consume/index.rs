@@ -13,6 +13,7 @@ use posthaste_core::pattern::Pattern;
 use super::mover::Mover;
 use super::topology;
 use crate::broker::amqp::link::{Refusal, refusal, told};
+use crate::broker::amqp::wire::Body;
 
 /// Adds these topics to the list in this queue, which is made if it is missing.
 pub(super) async fn add(channel: &Channel, mover: &Mover, queue: &str, topics: &[Pattern]) -> Result<()> {
@@ -35,7 +36,7 @@ pub(super) async fn add(channel: &Channel, mover: &Mover, queue: &str, topics: &
             let body = serde_json::to_vec(&all).unwrap_or_default();
             let properties =
                 BasicProperties::default().with_content_type("application/json".into()).with_delivery_mode(2);
-            mover.put(queue, properties, &body).await?;
+            mover.put(queue, properties, Body::own(body)).await?;
             if let Some(acker) = found {
                 acker.ack(BasicAckOptions::default()).await.map_err(doing)?;
             }

@@ -8,7 +8,6 @@ use futures_util::FutureExt as _;
 use lapin::options::{BasicAckOptions, BasicNackOptions};
 use lapin::{Acker, BasicProperties, Channel};
 use posthaste_core::broker::{Count, Reason, Receipt};
-use posthaste_core::envelope::Envelope;
 use posthaste_core::{BoxFuture, Error, Result};
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -18,6 +17,7 @@ use super::mover::Mover;
 use crate::broker::amqp::link::told;
 use crate::broker::amqp::naming::Names;
 use crate::broker::amqp::tiers::Tiers;
+use crate::broker::amqp::wire::Body;
 
 /// A message that could not be moved is not handed out again at once: a dead queue that is full would keep everybody busy.
 const BRAKE: Duration = Duration::from_secs(1);
@@ -86,23 +86,6 @@ impl Line {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A message's bytes, as they came.
-pub(super) enum Body {
-    /// They are the event's payload.
-    Payload(Arc<Envelope>),
-    /// They are more than that, or no event.
-    Own(Vec<u8>),
-}
-
-impl Body {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Payload(envelope) => &envelope.payload,
-            Self::Own(bytes) => bytes,
-        }
-    }
 }
 
 /// One message that is not settled. Dropped, it is given back.
@@ -177,7 +160,7 @@ impl Hold {
             return Err(gone());
         }
         let properties = self.label.on(&self.properties);
-        match self.line.mover.put(queue, properties, self.body.bytes()).await {
+        match self.line.mover.put(queue, properties, self.body.clone()).await {
             Ok(()) => self.ack().await,
             Err(error) => {
                 sleep(BRAKE).await;

@@ -1,6 +1,8 @@
 //! One channel on which events are published, and what is unconfirmed on it.
 
 use std::collections::VecDeque;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -9,14 +11,15 @@ use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use lapin::message::BasicReturnMessage;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
-use lapin::{Channel, Confirmation, PublisherConfirm};
+use lapin::types::ShortString;
+use lapin::{BasicProperties, Channel, Confirmation, PublisherConfirm};
 use posthaste_core::redact::clean;
 use posthaste_core::{Error, Result};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::{Answers, Said, Work};
 use crate::broker::amqp::link::{Link, Opened, Refusal, refusal, told};
-use crate::broker::amqp::wire::encode::{Body, Message};
+use crate::broker::amqp::wire::{Body, Message};
 
 /// Batches that wait for the channel, at most.
 const BATCHES_MAX: usize = 16;
@@ -33,6 +36,8 @@ pub(super) struct Batch {
 struct Slot {
     index: usize,
     answers: Answers,
+    /// By what a returned message is recognised, beside its bytes.
+    mark: u64,
     body: Body,
     confirm: Confirm,
     returned: Option<String>,
@@ -45,7 +50,7 @@ enum Confirm {
 }
 
 /// What a batch became when all of it was written to the socket.
-type Sent = Vec<(usize, Body, lapin::Result<PublisherConfirm>)>;
+type Sent = Vec<(usize, u64, Body, lapin::Result<PublisherConfirm>)>;
 
 pub(super) struct Press {
     link: Link,
@@ -167,13 +172,13 @@ impl Press {
         let Some((sending, ..)) = &mut self.sending else { return false };
         let Poll::Ready(sent) = sending.poll_unpin(cx) else { return false };
         let Some((_, answers, sent_at)) = self.sending.take() else { return false };
-        for (index, body, result) in sent {
+        for (index, mark, body, result) in sent {
             let confirm = match result {
                 Ok(confirm) => Confirm::Awaited(confirm),
                 Err(error) => Confirm::Here(self.unsent(&error)),
             };
             let answers = answers.clone();
-            self.slots.push_back(Slot { index, answers, body, confirm, returned: None, sent_at });
+            self.slots.push_back(Slot { index, answers, mark, body, confirm, returned: None, sent_at });
         }
         true
     }
@@ -240,10 +245,10 @@ impl Press {
             let Confirm::Here(verdict) = &mut slot.confirm else { return true };
             let verdict = std::mem::replace(verdict, Said::Confirmed);
             let verdict = judged(verdict, slot.returned.take(), slot.body.bytes().len(), refused.as_ref());
-            if to.as_ref().is_none_or(|to| !to.same_channel(&slot.answers)) {
-                if let Some(to) = to.replace(slot.answers.clone()) {
-                    let _ = to.send(std::mem::take(&mut said));
-                }
+            if to.as_ref().is_none_or(|to| !to.same_channel(&slot.answers))
+                && let Some(before) = to.replace(slot.answers.clone())
+            {
+                let _ = before.send(std::mem::take(&mut said));
             }
             said.push((slot.index, verdict));
             false
@@ -342,8 +347,16 @@ fn size_limit(words: &str) -> Option<u64> {
 }
 
 fn is_of(returned: &BasicReturnMessage, slot: &Slot) -> bool {
-    let id = returned.delivery.properties.message_id().as_ref();
-    id.is_some_and(|id| id.as_str() == slot.body.envelope.id) && returned.delivery.data == slot.body.bytes()
+    let back = &returned.delivery;
+    mark(&back.exchange, &back.routing_key, &back.properties) == slot.mark && back.data == slot.body.bytes()
+}
+
+/// Where a message went and which it was, in few bytes: every message has one, and hardly any comes back.
+fn mark(exchange: &ShortString, routing_key: &ShortString, properties: &BasicProperties) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let id = properties.message_id().as_ref().map(ShortString::as_str);
+    (exchange.as_str(), routing_key.as_str(), id).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// A channel with confirms. Who waits for a confirm does not wait longer for a channel.
@@ -365,9 +378,10 @@ async fn send(channel: Channel, messages: Vec<(usize, Message)>, mandatory: bool
         let channel = &channel;
         async move {
             let Message { exchange, routing_key, properties, body } = message;
+            let mark = mark(&exchange, &routing_key, &properties);
             let written =
                 channel.basic_publish(exchange, routing_key, options, body.bytes(), properties).await;
-            (index, body, written)
+            (index, mark, body, written)
         }
     };
     join_all(messages.into_iter().map(publish)).await

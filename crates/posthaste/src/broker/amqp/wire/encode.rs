@@ -12,34 +12,14 @@ use posthaste_core::store::Parcel;
 use posthaste_core::target::{DeliverError, DeliverKind};
 use serde_json::{Map, Value, json};
 
-use super::{DATASCHEMA, KEY, NO_SOURCE, PREFIX, PREFIX_COLON, SPECVERSION, STRUCTURED, TOPIC, VERSION};
+use super::{
+    Body, DATASCHEMA, KEY, Message, NO_SOURCE, PREFIX, PREFIX_COLON, SPECVERSION, STRUCTURED, TOPIC, VERSION,
+};
 use crate::broker::amqp::settings::{Format, Publishing};
 use crate::broker::amqp::url::NAME_BYTES_MAX;
 
 /// On disk before it is confirmed, in a durable queue.
 const PERSISTENT: u8 = 2;
-
-/// A message that the broker can take.
-#[derive(Clone, Debug)]
-pub(in crate::broker::amqp) struct Message {
-    pub(in crate::broker::amqp) exchange: ShortString,
-    pub(in crate::broker::amqp) routing_key: ShortString,
-    pub(in crate::broker::amqp) properties: BasicProperties,
-    pub(in crate::broker::amqp) body: Body,
-}
-
-/// What is sent: the event's own bytes, or a text around them.
-#[derive(Clone, Debug)]
-pub(in crate::broker::amqp) struct Body {
-    pub(in crate::broker::amqp) envelope: Arc<Envelope>,
-    text: Option<Vec<u8>>,
-}
-
-impl Body {
-    pub(in crate::broker::amqp) fn bytes(&self) -> &[u8] {
-        self.text.as_deref().unwrap_or(&self.envelope.payload)
-    }
-}
 
 /// Makes a message of an event.
 ///
@@ -74,7 +54,7 @@ pub(in crate::broker::amqp) fn encode(
         Format::Structured => (STRUCTURED, Some(structured(parcel))),
         Format::Raw => (envelope.content_type.as_str(), None),
     };
-    let body = Body { envelope: Arc::clone(envelope), text };
+    let body = text.map_or_else(|| Body::Payload(Arc::clone(envelope)), Body::own);
     let size = body.bytes().len() as u64;
     if size > publishing.message_bytes_max {
         let limit = publishing.message_bytes_max;

@@ -1,0 +1,29 @@
+//! Outbox tables that already exist: which column is what, and the SQL that follows from it.
+//!
+//! A [`Profile`] is data: the names of a table, its columns and its states. What is really there ([`Found`]) is compared with
+//! it once, which gives a [`Shape`] or says what is missing; a shape has everything that the statements need. Nothing here
+//! talks to a database.
+//!
+//! ```text
+//! pending ──claim──► delivering ──► delivered        terminal rows never move by themselves
+//!    ▲                  │    └────► dead             (an operator's redrive or replay makes them pending)
+//!    └──retry, release,─┘
+//!       lease expired
+//! ```
+
+mod column;
+mod ddl;
+pub mod meters;
+mod name;
+mod postgres;
+mod profile;
+mod shape;
+mod sqlite;
+
+pub use column::{Column, Kind};
+pub use ddl::{postgres_table_ddl, sqlite_table_ddl};
+pub use name::{ColumnName, StateName, TableName};
+pub use postgres::PostgresTableSql;
+pub use profile::{Profile, States};
+pub use shape::{Found, Shape};
+pub use sqlite::SqliteTableSql;

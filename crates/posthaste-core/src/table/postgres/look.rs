@@ -1,0 +1,148 @@
+//! What operators see and do.
+
+use super::super::{Column, Shape, StateName};
+use super::{address, also_set, event_columns, id_array, is_among, payload, text_or_null, time_or_null};
+use crate::admin::EventState;
+
+pub(super) fn counts(shape: &Shape) -> String {
+    let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
+    let (available, created) = (shape.needed(Column::AvailableAt), shape.needed(Column::CreatedAt));
+    let states = &shape.profile.states;
+    // Claimed and not answered yet is as good as unread: nothing is recorded of it.
+    let fresh = format!(
+        "t.{attempts} = 0 AND (t.{status} = {} AND coalesce(t.{available} <= now(), true) OR t.{status} = {})",
+        states.pending.literal(),
+        states.delivering.literal()
+    );
+    format!(
+        "SELECT count(*) FILTER (WHERE {fresh}),
+       count(*) FILTER (WHERE t.{status} IN ({pending}, {delivering}) AND NOT ({fresh})),
+       count(*) FILTER (WHERE t.{status} = {delivered}), count(*) FILTER (WHERE t.{status} = {dead}),
+       min(t.{created}) FILTER (WHERE {fresh})
+FROM {table} AS t",
+        pending = states.pending.literal(),
+        delivering = states.delivering.literal(),
+        delivered = states.delivered.literal(),
+        dead = states.dead.literal(),
+        table = shape.profile.table.quoted(),
+    )
+}
+
+/// That a row is in a state; what is behind its key is not told apart from what is fresh.
+pub(super) fn in_state(shape: &Shape, state: EventState) -> Option<String> {
+    let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
+    let available = shape.needed(Column::AvailableAt);
+    let states = &shape.profile.states;
+    let is = |state: &StateName| format!("t.{status} = {}", state.literal());
+    let pending = is(&states.pending);
+    Some(match state {
+        EventState::Pending => format!("({pending} OR {})", is(&states.delivering)),
+        EventState::Retrying => format!("{pending} AND t.{attempts} > 0"),
+        EventState::Scheduled => format!("{pending} AND t.{attempts} = 0 AND t.{available} > now()"),
+        EventState::Delivering => is(&states.delivering),
+        EventState::Delivered => is(&states.delivered),
+        EventState::Dead => is(&states.dead),
+        EventState::Behind | EventState::Discarded => return None,
+    })
+}
+
+/// Rows that match: ids (`$1`), type (`$2`), key (`$3`), since (`$4`), until (`$5`), and lie after a place (`$6`, `$7`).
+fn matching(shape: &Shape, which: &str) -> String {
+    let (id, created) = (shape.needed(Column::Id), shape.needed(Column::CreatedAt));
+    let event_type = shape.needed(Column::Type);
+    let key = match shape.quoted(Column::Key) {
+        Some(key) => format!("t.{key}::text = $3::text"),
+        None => "false".to_owned(),
+    };
+    let ids = id_array(shape, "$1");
+    format!(
+        "{which} AND ($1::text[] IS NULL OR t.{id} = ANY ({ids})) AND ($2::text IS NULL OR t.{event_type}::text = $2::text)
+  AND ($3::text IS NULL OR {key})
+  AND ($4::timestamptz IS NULL OR t.{created} >= $4::timestamptz) AND ($5::timestamptz IS NULL OR t.{created} < $5::timestamptz)
+  AND ($6::timestamptz IS NULL OR (t.{created}, {tie}) < ($6::timestamptz, {place}))",
+        tie = page_tie(shape),
+        place = if shape.has(Column::Sequence) { "nullif($7::text, '')::int8" } else { "$7::text" },
+    )
+}
+
+/// What tells rows of one moment apart.
+fn page_tie(shape: &Shape) -> String {
+    match shape.quoted(Column::Sequence) {
+        Some(name) => format!("t.{name}::int8"),
+        None => format!("t.{}::text", shape.needed(Column::Id)),
+    }
+}
+
+pub(super) fn find(shape: &Shape, which: &str) -> String {
+    format!(
+        "SELECT {}, t.{}::text, {}, {}, {}, octet_length({})::int8, now()
+FROM {} AS t WHERE {}
+ORDER BY t.{} DESC, {} DESC LIMIT $8::int8",
+        event_columns(shape),
+        shape.needed(Column::Status),
+        text_or_null(shape, Column::LastError),
+        time_or_null(shape, Column::DeliveredAt),
+        time_or_null(shape, Column::UpdatedAt),
+        payload(shape),
+        shape.profile.table.quoted(),
+        matching(shape, which),
+        shape.needed(Column::CreatedAt),
+        page_tie(shape),
+    )
+}
+
+pub(super) fn find_count(shape: &Shape, which: &str) -> String {
+    format!(
+        "SELECT count(*) FROM {} AS t WHERE {} AND $8::int8 IS NOT NULL",
+        shape.profile.table.quoted(),
+        matching(shape, which)
+    )
+}
+
+pub(super) fn again(shape: &Shape, which: &str) -> String {
+    let table = shape.profile.table.quoted();
+    format!(
+        "WITH chosen AS MATERIALIZED (SELECT t.{at} AS at FROM {table} AS t WHERE {matching} LIMIT $8::int8 FOR UPDATE OF t SKIP LOCKED)
+UPDATE {table} AS t SET {status} = {pending}, {attempts} = 0, {available} = now(), {locked_by} = NULL, {locked_at} = NULL{delivered}{touched}
+WHERE {among}",
+        at = address(shape),
+        matching = matching(shape, which),
+        status = shape.needed(Column::Status),
+        pending = shape.profile.states.pending.literal(),
+        attempts = shape.needed(Column::Attempts),
+        available = shape.needed(Column::AvailableAt),
+        locked_by = shape.needed(Column::LockedBy),
+        locked_at = shape.needed(Column::LockedAt),
+        delivered = also_set(shape, Column::DeliveredAt, "NULL"),
+        touched = also_set(shape, Column::UpdatedAt, "now()"),
+        among = is_among(shape, "SELECT at FROM chosen"),
+    )
+}
+
+/// Rows of a terminal state whose time in it, or at least in the table, is over.
+fn old(shape: &Shape, state: &StateName, since: Column) -> String {
+    let at = match shape.quoted(since).or_else(|| shape.quoted(Column::UpdatedAt)) {
+        Some(name) => format!("t.{name}"),
+        None => format!("t.{}", shape.needed(Column::CreatedAt)),
+    };
+    format!(
+        "t.{} = {} AND {at} < now() - $1::int8 * interval '1 millisecond'",
+        shape.needed(Column::Status),
+        state.literal()
+    )
+}
+
+pub(super) fn prune(shape: &Shape, state: &StateName, since: Column) -> String {
+    let table = shape.profile.table.quoted();
+    let old = old(shape, state, since);
+    let at = address(shape);
+    let among = is_among(
+        shape,
+        &format!("SELECT t.{at} FROM {table} AS t WHERE {old} LIMIT $2::int8 FOR UPDATE OF t SKIP LOCKED"),
+    );
+    format!("DELETE FROM {table} AS t WHERE {among}")
+}
+
+pub(super) fn prune_count(shape: &Shape, state: &StateName, since: Column) -> String {
+    format!("SELECT count(*) FROM {} AS t WHERE {}", shape.profile.table.quoted(), old(shape, state, since))
+}

@@ -1,0 +1,244 @@
+//! The statements of the table engine on Postgres, made from a shape.
+//!
+//! Every value travels as a parameter; only validated names, states and the types of the table's own columns stand in the
+//! text. States stand there as literals because an index on part of a table is only found by them.
+
+mod claim;
+mod look;
+mod settle;
+
+use super::{Column, Kind, Shape};
+
+/// What the relay asks the catalog about a table: its columns, and what this user may do with them.
+const COLUMNS: &str = include_str!("columns.sql");
+
+/// The texts of all statements on one table.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PostgresTableSql {
+    /// Claims from a remembered place on: token, events, bytes, place, own tokens, ids of slow rows.
+    pub claim: String,
+    /// Claims from the beginning, with the same parameters.
+    pub claim_from_start: String,
+    /// The same two in the order of a key.
+    pub claim_ordered: String,
+    /// From the beginning.
+    pub claim_ordered_from_start: String,
+    /// Lets only one relay claim in order at a time: taken before a claim and held to its commit.
+    pub order_lock: String,
+    /// Records deliveries: ids, tokens.
+    pub delivered: String,
+    /// Records failures that are tried again: ids, tokens, pauses in milliseconds, errors.
+    pub retry: String,
+    /// Records deaths: ids, tokens, errors, whether the budget was spent.
+    pub dead: String,
+    /// Hands back what was not sent: ids, tokens.
+    pub released: String,
+    /// Gives up what was sent and not answered: ids, tokens. Counts as an attempt.
+    pub abandoned: String,
+    /// Hands back whatever these claims hold: tokens.
+    pub released_claims: String,
+    /// Renews leases: ids, tokens.
+    pub renewed: String,
+    /// Takes back what is leased for too long: milliseconds, rows at most, budget. Answers whether each is dead.
+    pub sweep: String,
+    /// Counts the rows by state.
+    pub counts: String,
+    /// Adds an event; see [`PostgresTableSql::insert_columns`].
+    pub insert: String,
+    /// The event with this id.
+    pub same: String,
+    /// Which columns an insert has values for, in their order after id, type, payload and available_at.
+    pub insert_columns: Vec<Column>,
+    /// Removes delivered rows: age in milliseconds, rows at most.
+    pub prune_delivered: String,
+    /// Removes dead rows: age in milliseconds, rows at most.
+    pub prune_dead: String,
+    /// Counts what the two would remove: age in milliseconds.
+    pub count_delivered: String,
+    /// Counts dead ones.
+    pub count_dead: String,
+    shape: Shape,
+}
+
+impl PostgresTableSql {
+    /// The statements for a table of this shape.
+    pub fn new(shape: Shape) -> Self {
+        let s = &shape;
+        let insert_columns = settle::insert_columns(s);
+        Self {
+            claim: claim::claim(s, false, false),
+            claim_from_start: claim::claim(s, false, true),
+            claim_ordered: claim::claim(s, true, false),
+            claim_ordered_from_start: claim::claim(s, true, true),
+            order_lock: claim::order_lock(s),
+            delivered: settle::delivered(s),
+            retry: settle::retry(s),
+            dead: settle::dead(s),
+            released: settle::released(s),
+            abandoned: settle::abandoned(s),
+            released_claims: settle::released_claims(s),
+            renewed: settle::renewed(s),
+            sweep: settle::sweep(s),
+            counts: look::counts(s),
+            insert: settle::insert(s, &insert_columns),
+            same: settle::same(s),
+            insert_columns,
+            prune_delivered: look::prune(s, &s.profile.states.delivered, Column::DeliveredAt),
+            prune_dead: look::prune(s, &s.profile.states.dead, Column::UpdatedAt),
+            count_delivered: look::prune_count(s, &s.profile.states.delivered, Column::DeliveredAt),
+            count_dead: look::prune_count(s, &s.profile.states.dead, Column::UpdatedAt),
+            shape,
+        }
+    }
+
+    /// Asks the catalog about a table: its quoted name.
+    pub fn columns() -> &'static str {
+        COLUMNS
+    }
+
+    /// The shape that these statements are for.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Finds rows, the newest first: ids, type, key, since, until, the place after which to go on (time, id), rows at most.
+    pub fn find(&self, which: &str) -> String {
+        look::find(&self.shape, which)
+    }
+
+    /// Counts the rows that the first eight parameters of [`find`](Self::find) match.
+    pub fn find_count(&self, which: &str) -> String {
+        look::find_count(&self.shape, which)
+    }
+
+    /// Makes rows pending again, with a fresh budget; parameters as [`find`](Self::find).
+    pub fn again(&self, which: &str) -> String {
+        look::again(&self.shape, which)
+    }
+
+    /// The condition that rows are in this state; `None` where a table cannot tell it.
+    pub fn in_state(&self, state: crate::admin::EventState) -> Option<String> {
+        look::in_state(&self.shape, state)
+    }
+}
+
+/// The type of an id in an array parameter that is sent as text.
+fn id_array(shape: &Shape, parameter: &str) -> String {
+    cast_array(shape, Column::Id, parameter)
+}
+
+/// Tokens in an array parameter that is sent as text.
+fn token_array(shape: &Shape, parameter: &str) -> String {
+    cast_array(shape, Column::LockedBy, parameter)
+}
+
+fn cast_array(shape: &Shape, column: Column, parameter: &str) -> String {
+    match scalar_type(shape, column) {
+        Some(sql_type) => format!("{parameter}::text[]::{sql_type}[]"),
+        None => format!("{parameter}::text[]"),
+    }
+}
+
+fn cast(shape: &Shape, column: Column, value: &str) -> String {
+    match scalar_type(shape, column) {
+        Some(sql_type) => format!("{value}::{sql_type}"),
+        None => value.to_owned(),
+    }
+}
+
+/// The type to cast text to; none where the column holds text itself.
+fn scalar_type(shape: &Shape, column: Column) -> Option<&str> {
+    let found = shape.found(column)?;
+    matches!(found.kind, Kind::Uuid | Kind::Int | Kind::Enum).then_some(found.sql_type.as_str())
+}
+
+/// A column as text, or nothing where the table has none.
+fn text_or_null(shape: &Shape, column: Column) -> String {
+    shape.quoted(column).map_or("NULL::text".to_owned(), |name| format!("t.{name}::text"))
+}
+
+fn time_or_null(shape: &Shape, column: Column) -> String {
+    shape.quoted(column).map_or("NULL::timestamptz".to_owned(), |name| format!("t.{name}"))
+}
+
+fn int_or_null(shape: &Shape, column: Column) -> String {
+    shape.quoted(column).map_or("NULL::int8".to_owned(), |name| format!("t.{name}::int8"))
+}
+
+/// The payload as bytes.
+fn payload(shape: &Shape) -> String {
+    let name = shape.needed(Column::Payload);
+    match shape.found(Column::Payload).map(|found| found.kind) {
+        Some(Kind::Bytes) => format!("t.{name}"),
+        _ => format!("convert_to(t.{name}::text, 'UTF8')"),
+    }
+}
+
+/// The columns of an event, in the order in which a row is read.
+fn event_columns(shape: &Shape) -> String {
+    [
+        text_or_null(shape, Column::Id),
+        text_or_null(shape, Column::Type),
+        text_or_null(shape, Column::Topic),
+        text_or_null(shape, Column::Key),
+        text_or_null(shape, Column::Headers),
+        payload(shape),
+        int_or_null(shape, Column::Attempts),
+        time_or_null(shape, Column::CreatedAt),
+        time_or_null(shape, Column::AvailableAt),
+        text_or_null(shape, Column::Source),
+        text_or_null(shape, Column::Subject),
+        text_or_null(shape, Column::ContentType),
+        int_or_null(shape, Column::Version),
+        time_or_null(shape, Column::OccurredAt),
+        int_or_null(shape, Column::Sequence),
+    ]
+    .join(", ")
+}
+
+/// What a row is addressed by within one statement.
+fn address(shape: &Shape) -> String {
+    if shape.has_addresses { "ctid".to_owned() } else { shape.needed(Column::Id) }
+}
+
+/// The condition that a row is among those of a subquery of addresses.
+fn is_among(shape: &Shape, addresses: &str) -> String {
+    if shape.has_addresses {
+        // An array, so that the rows are fetched by their address and no plan can look for them in any other way.
+        format!("t.ctid = ANY (ARRAY({addresses}))")
+    } else {
+        format!("t.{} IN ({addresses})", shape.needed(Column::Id))
+    }
+}
+
+/// `, name = value` for a column that the table may not have.
+fn also_set(shape: &Shape, column: Column, value: &str) -> String {
+    shape.quoted(column).map(|name| format!(", {name} = {value}")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Profile;
+    use super::super::shape::tests::reference;
+    use super::*;
+
+    #[test]
+    fn the_reference_table_needs_no_more_than_it_has() {
+        let sql = PostgresTableSql::new(Shape::of(Profile::open_outbox(), &reference(), true).unwrap());
+        for absent in ["ordering_key", "max_attempts", "\"topic\""] {
+            let all = [&sql.claim, &sql.retry, &sql.insert, &sql.sweep].map(String::as_str).concat();
+            assert!(!all.contains(absent), "{absent}");
+        }
+        assert!(sql.claim.contains("FOR UPDATE OF t SKIP LOCKED"), "{}", sql.claim);
+        assert!(sql.delivered.contains("$1::text[]::uuid[]"), "{}", sql.delivered);
+    }
+
+    #[test]
+    fn a_table_with_partitions_is_not_addressed_by_place() {
+        let sql = PostgresTableSql::new(Shape::of(Profile::open_outbox(), &reference(), false).unwrap());
+        for text in [&sql.claim, &sql.sweep, &sql.prune_delivered] {
+            assert!(!text.contains("ctid"), "{text}");
+        }
+    }
+}

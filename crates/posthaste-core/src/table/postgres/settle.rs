@@ -1,0 +1,234 @@
+//! Recording what became of claimed rows. Every statement is guarded by the state and by the tokens of the caller's claims:
+//! whoever lost a row changes nothing.
+
+use super::super::{Column, Kind, Shape};
+use super::{address, also_set, cast, event_columns, id_array, is_among, scalar_type, token_array};
+
+/// What every row that leaves the hands of a relay has in common: no lease.
+fn unlocked(shape: &Shape) -> String {
+    let (locked_by, locked_at) = (shape.needed(Column::LockedBy), shape.needed(Column::LockedAt));
+    format!("{locked_by} = NULL, {locked_at} = NULL{}", also_set(shape, Column::UpdatedAt, "now()"))
+}
+
+fn update(shape: &Shape) -> String {
+    format!("UPDATE {} AS t SET", shape.profile.table.quoted())
+}
+
+/// Rows with these ids (`$1`) that are held under one of these tokens (`$2`).
+fn held(shape: &Shape) -> String {
+    format!("t.{} = ANY ({}) AND {}", shape.needed(Column::Id), id_array(shape, "$1"), guard(shape, "$2"))
+}
+
+fn guard(shape: &Shape, tokens: &str) -> String {
+    format!(
+        "t.{} = {} AND t.{} = ANY ({})",
+        shape.needed(Column::Status),
+        shape.profile.states.delivering.literal(),
+        shape.needed(Column::LockedBy),
+        token_array(shape, tokens)
+    )
+}
+
+pub(super) fn delivered(shape: &Shape) -> String {
+    let (status, state) = (shape.needed(Column::Status), shape.profile.states.delivered.literal());
+    let at = also_set(shape, Column::DeliveredAt, "now()");
+    format!("{} {status} = {state}, {}{at} WHERE {}", update(shape), unlocked(shape), held(shape))
+}
+
+pub(super) fn released(shape: &Shape) -> String {
+    let (status, state) = (shape.needed(Column::Status), shape.profile.states.pending.literal());
+    format!("{} {status} = {state}, {} WHERE {}", update(shape), unlocked(shape), held(shape))
+}
+
+pub(super) fn released_claims(shape: &Shape) -> String {
+    let (status, state) = (shape.needed(Column::Status), shape.profile.states.pending.literal());
+    format!("{} {status} = {state}, {} WHERE {}", update(shape), unlocked(shape), guard(shape, "$1"))
+}
+
+pub(super) fn abandoned(shape: &Shape) -> String {
+    let (status, state) = (shape.needed(Column::Status), shape.profile.states.pending.literal());
+    let attempts = shape.needed(Column::Attempts);
+    let error =
+        also_set(shape, Column::LastError, "'UNANSWERED: the relay ended before the target answered'");
+    format!(
+        "{} {status} = {state}, {attempts} = t.{attempts} + 1{error}, {} WHERE {}",
+        update(shape),
+        unlocked(shape),
+        held(shape)
+    )
+}
+
+pub(super) fn renewed(shape: &Shape) -> String {
+    let locked_at = shape.needed(Column::LockedAt);
+    let touched = also_set(shape, Column::UpdatedAt, "now()");
+    format!("{} {locked_at} = now(){touched} WHERE {}", update(shape), held(shape))
+}
+
+pub(super) fn retry(shape: &Shape) -> String {
+    let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
+    let states = &shape.profile.states;
+    let state = match shape.quoted(Column::MaxAttempts) {
+        Some(most) => either(
+            shape,
+            &format!("t.{attempts} + 1 >= t.{most}"),
+            &states.dead.literal(),
+            &states.pending.literal(),
+        ),
+        None => states.pending.literal(),
+    };
+    let error = also_set(shape, Column::LastError, "s.error");
+    let available = shape.needed(Column::AvailableAt);
+    format!(
+        "{} {status} = {state}, {attempts} = t.{attempts} + 1, {available} = now() + s.after * interval '1 millisecond'{error}, {}
+FROM unnest($1::text[], $3::int8[], $4::text[]) AS s (id, after, error)
+WHERE {}",
+        update(shape),
+        unlocked(shape),
+        one_of_held(shape)
+    )
+}
+
+pub(super) fn dead(shape: &Shape) -> String {
+    let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
+    let states = &shape.profile.states;
+    let available = shape.needed(Column::AvailableAt);
+    let (state, later) = match shape.quoted(Column::MaxAttempts) {
+        // The row allows more than the policy: it is tried on, an hour apart.
+        Some(most) => {
+            let goes_on = format!("s.spent AND t.{attempts} + 1 < t.{most}");
+            let later = format!(
+                ", {available} = CASE WHEN {goes_on} THEN now() + interval '1 hour' ELSE t.{available} END"
+            );
+            (either(shape, &goes_on, &states.pending.literal(), &states.dead.literal()), later)
+        }
+        None => (states.dead.literal(), String::new()),
+    };
+    let error = also_set(shape, Column::LastError, "s.error");
+    format!(
+        "{} {status} = {state}, {attempts} = t.{attempts} + 1{later}{error}, {}
+FROM unnest($1::text[], $3::text[], $4::bool[]) AS s (id, error, spent)
+WHERE {}",
+        update(shape),
+        unlocked(shape),
+        one_of_held(shape)
+    )
+}
+
+/// The row of `s`, if it is held under one of these tokens (`$2`).
+fn one_of_held(shape: &Shape) -> String {
+    let id = cast(shape, Column::Id, "s.id");
+    format!("t.{} = {id} AND {}", shape.needed(Column::Id), guard(shape, "$2"))
+}
+
+/// One of two states; the type must be said where a state is more than text.
+fn either(shape: &Shape, condition: &str, yes: &str, no: &str) -> String {
+    let choice = format!("CASE WHEN {condition} THEN {yes} ELSE {no} END");
+    match scalar_type(shape, Column::Status) {
+        Some(sql_type) => format!("({choice})::{sql_type}"),
+        None => choice,
+    }
+}
+
+/// Leases that have ended, the oldest first; a row that is delivering and says not since when counts as one.
+pub(super) fn sweep(shape: &Shape) -> String {
+    let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
+    let locked_at = shape.needed(Column::LockedAt);
+    let states = &shape.profile.states;
+    let budget = match shape.quoted(Column::MaxAttempts) {
+        Some(most) => format!("coalesce(t.{most}, $3::int8)"),
+        None => "$3::int8".to_owned(),
+    };
+    let spent = format!("t.{attempts} + 1 >= {budget}");
+    let state = either(shape, &spent, &states.dead.literal(), &states.pending.literal());
+    let error =
+        also_set(shape, Column::LastError, "'LEASE_EXPIRED: the relay that held it gave no sign of life'");
+    format!(
+        "WITH expired AS MATERIALIZED (
+    SELECT t.{at} AS at FROM {table} AS t
+    WHERE t.{status} = {delivering}
+      AND (t.{locked_at} <= now() - $1::int8 * interval '1 millisecond' OR t.{locked_at} IS NULL)
+    ORDER BY t.{locked_at} LIMIT $2::int8 FOR UPDATE OF t SKIP LOCKED
+)
+UPDATE {table} AS t SET {status} = {state}, {attempts} = t.{attempts} + 1{error}, {unlocked}
+WHERE {among} AND t.{status} = {delivering}
+RETURNING t.{status} = {dead}",
+        at = address(shape),
+        table = shape.profile.table.quoted(),
+        delivering = states.delivering.literal(),
+        dead = states.dead.literal(),
+        unlocked = unlocked(shape),
+        among = is_among(shape, "SELECT at FROM expired"),
+    )
+}
+
+/// The columns that an insert fills beside those that every table has.
+pub(super) fn insert_columns(shape: &Shape) -> Vec<Column> {
+    let optional = [
+        Column::Key,
+        Column::Headers,
+        Column::Topic,
+        Column::Source,
+        Column::Subject,
+        Column::ContentType,
+        Column::Version,
+        Column::OccurredAt,
+    ];
+    optional.into_iter().filter(|column| shape.has(*column)).collect()
+}
+
+pub(super) fn insert(shape: &Shape, optional: &[Column]) -> String {
+    let states = &shape.profile.states;
+    let mut names =
+        [Column::Id, Column::Type, Column::Payload, Column::AvailableAt].map(|c| shape.needed(c)).to_vec();
+    let mut values = vec![
+        cast(shape, Column::Id, "$1::text"),
+        "$2::text".to_owned(),
+        payload_value(shape, "$3"),
+        "coalesce($4::timestamptz, now())".to_owned(),
+    ];
+    for (number, column) in (5..).zip(optional) {
+        names.push(shape.needed(*column));
+        values.push(match column {
+            Column::Version => format!("${number}::int8"),
+            Column::OccurredAt => format!("coalesce(${number}::timestamptz, now())"),
+            Column::Headers if shape.found(Column::Headers).is_some_and(|found| found.kind == Kind::Json) => {
+                format!("${number}::text::json")
+            }
+            column => cast(shape, *column, &format!("${number}::text")),
+        });
+    }
+    for (column, value) in [
+        (Column::Status, states.pending.literal()),
+        (Column::Attempts, "0".to_owned()),
+        (Column::CreatedAt, "now()".to_owned()),
+    ] {
+        names.push(shape.needed(column));
+        values.push(value);
+    }
+    let id = shape.needed(Column::Id);
+    format!(
+        "INSERT INTO {} ({}) VALUES ({}) ON CONFLICT ({id}) DO NOTHING",
+        shape.profile.table.quoted(),
+        names.join(", "),
+        values.join(", ")
+    )
+}
+
+fn payload_value(shape: &Shape, parameter: &str) -> String {
+    match shape.found(Column::Payload).map(|found| found.kind) {
+        Some(Kind::Bytes) => format!("{parameter}::bytea"),
+        Some(Kind::Json) => format!("convert_from({parameter}::bytea, 'UTF8')::json"),
+        _ => format!("convert_from({parameter}::bytea, 'UTF8')"),
+    }
+}
+
+/// The event with this id (`$1`).
+pub(super) fn same(shape: &Shape) -> String {
+    format!(
+        "SELECT {} FROM {} AS t WHERE t.{} = {}",
+        event_columns(shape),
+        shape.profile.table.quoted(),
+        shape.needed(Column::Id),
+        cast(shape, Column::Id, "$1::text")
+    )
+}

@@ -1,0 +1,64 @@
+//! What operators see and do.
+
+use super::{due, millis, time};
+use crate::table::{Column, Shape, StateName};
+
+pub(super) fn counts(shape: &Shape) -> String {
+    let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
+    let states = &shape.profile.states;
+    let (pending, delivering, due) =
+        (states.pending.literal(), states.delivering.literal(), due(shape, "?1"));
+    // Claimed and not answered yet is as good as unread: nothing is recorded of it.
+    let fresh =
+        format!("t.{attempts} = 0 AND (t.{status} = {pending} AND {due} OR t.{status} = {delivering})");
+    format!(
+        "SELECT count(*) FILTER (WHERE {fresh}),
+       count(*) FILTER (WHERE t.{status} IN ({pending}, {delivering}) AND NOT ({fresh})),
+       count(*) FILTER (WHERE t.{status} = {}), count(*) FILTER (WHERE t.{status} = {}),
+       min({}) FILTER (WHERE {fresh}) FROM {} AS t",
+        states.delivered.literal(),
+        states.dead.literal(),
+        millis(&format!("t.{}", shape.needed(Column::CreatedAt))),
+        shape.profile.table.quoted()
+    )
+}
+
+/// What tells rows of one moment apart.
+pub(super) fn page_tie(shape: &Shape) -> String {
+    match shape.quoted(Column::Sequence) {
+        Some(name) => format!("t.{name}"),
+        None => format!("CAST(t.{} AS TEXT)", shape.needed(Column::Id)),
+    }
+}
+
+pub(super) fn matching(shape: &Shape, which: &str) -> String {
+    let (id, created) = (shape.needed(Column::Id), time(&format!("t.{}", shape.needed(Column::CreatedAt))));
+    let key =
+        shape.quoted(Column::Key).map_or("false".to_owned(), |key| format!("CAST(t.{key} AS TEXT) = ?3"));
+    format!(
+        "{which} AND (?1 IS NULL OR t.{id} IN (SELECT value FROM json_each(?1))) AND (?2 IS NULL OR t.{} = ?2)
+  AND (?3 IS NULL OR {key}) AND (?4 IS NULL OR {created} >= ?4) AND (?5 IS NULL OR {created} < ?5)
+  AND (?6 IS NULL OR ({created}, {tie}) < (?6, {place})) AND ?9 IS NOT NULL",
+        shape.needed(Column::Type),
+        tie = page_tie(shape),
+        place = if shape.has(Column::Sequence) { "CAST(?7 AS INTEGER)" } else { "?7" },
+    )
+}
+
+pub(super) fn old(shape: &Shape, state: &StateName, since: Column) -> String {
+    let at = shape.quoted(since).or_else(|| shape.quoted(Column::UpdatedAt));
+    let at = at.unwrap_or_else(|| shape.needed(Column::CreatedAt));
+    format!(
+        "FROM {} AS t WHERE t.{} = {} AND {} < ?1",
+        shape.profile.table.quoted(),
+        shape.needed(Column::Status),
+        state.literal(),
+        time(&format!("t.{at}"))
+    )
+}
+
+pub(super) fn prune(shape: &Shape, state: &StateName, since: Column) -> String {
+    let id = shape.needed(Column::Id);
+    let old = old(shape, state, since);
+    format!("DELETE FROM {} WHERE {id} IN (SELECT t.{id} {old} LIMIT ?2)", shape.profile.table.quoted())
+}

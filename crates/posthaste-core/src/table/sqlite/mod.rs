@@ -1,0 +1,234 @@
+//! The statements of the table engine on SQLite, made from a shape.
+//!
+//! One writer at a time, so nothing is locked and nothing skipped. Lists travel as JSON. Times are text in UTC as `datetime` and
+//! `strftime` write them, in whatever precision; statements bring them into one form before they compare them, and get the
+//! time from the store's clock.
+
+mod claim;
+mod look;
+mod settle;
+
+use super::{Column, Shape, StateName};
+use crate::admin::EventState;
+use claim::{pick, take};
+use look::{counts, matching, old, page_tie, prune};
+use settle::{
+    attempt, dead, expired, insert, released_claims, renewed, retry, same, settled, sweep, unanswered,
+    unlocked,
+};
+
+/// The texts of all statements on one table. Where a parameter is a list, it is a JSON array of text.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SqliteTableSql {
+    /// The ids and weights of rows to claim: now, rows at most.
+    pub pick: String,
+    /// The same in the order of a key: now, rows at most, own tokens, ids of slow rows.
+    pub pick_ordered: String,
+    /// Leases these rows and answers them: ids, token, now.
+    pub take: String,
+    /// Records deliveries: ids, tokens, now.
+    pub delivered: String,
+    /// Records a failure that is tried again: id, tokens, now, when it is due, error.
+    pub retry: String,
+    /// Records a death: id, tokens, now, error, whether the budget was spent, in an hour.
+    pub dead: String,
+    /// Hands back what was not sent: ids, tokens, now.
+    pub released: String,
+    /// Gives up what was sent and not answered: ids, tokens, now. Counts as an attempt.
+    pub abandoned: String,
+    /// Hands back whatever these claims hold: tokens, now.
+    pub released_claims: String,
+    /// Renews leases: ids, tokens, now.
+    pub renewed: String,
+    /// Takes back what was leased before: cutoff, rows at most, budget, now. Answers whether each is dead.
+    pub sweep: String,
+    /// Whether something was leased before: cutoff.
+    pub expired: String,
+    /// Counts the rows by state: now.
+    pub counts: String,
+    /// Adds an event: id, type, payload, when it is available, now, and the columns of
+    /// [`insert_columns`](Self::insert_columns).
+    pub insert: String,
+    /// Which columns an insert has values for after its first five.
+    pub insert_columns: Vec<Column>,
+    /// The event with this id.
+    pub same: String,
+    /// Removes delivered rows: cutoff, rows at most.
+    pub prune_delivered: String,
+    /// Removes dead rows: cutoff, rows at most.
+    pub prune_dead: String,
+    /// Counts what the two would remove: cutoff.
+    pub count_delivered: String,
+    /// Counts dead ones.
+    pub count_dead: String,
+    shape: Shape,
+}
+
+impl SqliteTableSql {
+    /// The statements for a table of this shape.
+    pub fn new(shape: Shape) -> Self {
+        let s = &shape;
+        let insert_columns: Vec<Column> = [
+            Column::Key,
+            Column::Headers,
+            Column::Topic,
+            Column::Source,
+            Column::Subject,
+            Column::ContentType,
+            Column::Version,
+            Column::OccurredAt,
+        ]
+        .into_iter()
+        .filter(|column| s.has(*column))
+        .collect();
+        let states = &s.profile.states;
+        Self {
+            pick: pick(s, false),
+            pick_ordered: pick(s, true),
+            take: take(s),
+            delivered: settled(s, &states.delivered, &also_set(s, Column::DeliveredAt, "?3")),
+            retry: retry(s),
+            dead: dead(s),
+            released: settled(s, &states.pending, ""),
+            abandoned: settled(s, &states.pending, &format!("{}{}", attempt(s), unanswered(s))),
+            released_claims: released_claims(s),
+            renewed: renewed(s),
+            sweep: sweep(s),
+            expired: format!("SELECT EXISTS (SELECT 1 {})", expired(s)),
+            counts: counts(s),
+            insert: insert(s, &insert_columns),
+            insert_columns,
+            same: same(s),
+            prune_delivered: prune(s, &states.delivered, Column::DeliveredAt),
+            prune_dead: prune(s, &states.dead, Column::UpdatedAt),
+            count_delivered: format!("SELECT count(*) {}", old(s, &states.delivered, Column::DeliveredAt)),
+            count_dead: format!("SELECT count(*) {}", old(s, &states.dead, Column::UpdatedAt)),
+            shape,
+        }
+    }
+
+    /// The shape that these statements are for.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Finds rows, the newest first: ids or NULL, type, key, since, until, the place after which to go on (time, id), rows at
+    /// most, now.
+    pub fn find(&self, which: &str) -> String {
+        let s = &self.shape;
+        format!(
+            "SELECT {}, t.{}, {}, {}, length(CAST(t.{} AS BLOB)) FROM {} AS t WHERE {}
+ORDER BY t.{} DESC, {} DESC LIMIT ?8",
+            columns(s),
+            s.needed(Column::Status),
+            or_null(s, Column::LastError),
+            s.quoted(Column::UpdatedAt).map_or("NULL".to_owned(), |name| millis(&format!("t.{name}"))),
+            s.needed(Column::Payload),
+            s.profile.table.quoted(),
+            matching(s, which),
+            s.needed(Column::CreatedAt),
+            page_tie(s)
+        )
+    }
+
+    /// Counts the rows that match; parameters as [`find`](Self::find).
+    pub fn find_count(&self, which: &str) -> String {
+        let s = &self.shape;
+        format!(
+            "SELECT count(*) FROM {} AS t WHERE {} AND ?8 IS NOT NULL",
+            s.profile.table.quoted(),
+            matching(s, which)
+        )
+    }
+
+    /// Makes rows pending again, with a fresh budget; parameters as [`find`](Self::find).
+    pub fn again(&self, which: &str) -> String {
+        let s = &self.shape;
+        let id = s.needed(Column::Id);
+        format!(
+            "UPDATE {table} AS u SET {} = {}, {} = 0, {} = ?9, {}{} WHERE u.{id} IN (SELECT t.{id} FROM {table} AS t WHERE {} LIMIT ?8)",
+            s.needed(Column::Status),
+            s.profile.states.pending.literal(),
+            s.needed(Column::Attempts),
+            s.needed(Column::AvailableAt),
+            unlocked(s, "?9"),
+            also_set(s, Column::DeliveredAt, "NULL"),
+            matching(s, which),
+            table = s.profile.table.quoted(),
+        )
+    }
+
+    /// The condition that rows are in this state, by the parameter `?9` as now; `None` where a table cannot tell it.
+    pub fn in_state(&self, state: EventState) -> Option<String> {
+        let s = &self.shape;
+        let is = |state: &StateName| format!("t.{} = {}", s.needed(Column::Status), state.literal());
+        let states = &s.profile.states;
+        let (pending, attempts) = (is(&states.pending), s.needed(Column::Attempts));
+        Some(match state {
+            EventState::Pending => format!("({pending} OR {})", is(&states.delivering)),
+            EventState::Retrying => format!("{pending} AND t.{attempts} > 0"),
+            EventState::Scheduled => format!("{pending} AND t.{attempts} = 0 AND NOT {}", due(s, "?9")),
+            EventState::Delivering => is(&states.delivering),
+            EventState::Delivered => is(&states.delivered),
+            EventState::Dead => is(&states.dead),
+            EventState::Behind | EventState::Discarded => return None,
+        })
+    }
+}
+
+/// A time in one form.
+fn time(column: &str) -> String {
+    format!("strftime('%Y-%m-%d %H:%M:%f', {column})")
+}
+
+/// A time as milliseconds since 1970.
+fn millis(column: &str) -> String {
+    format!(
+        "CAST(strftime('%s', {column}) AS INTEGER) * 1000 + CAST(substr(strftime('%f', {column}), 4) AS INTEGER)"
+    )
+}
+
+fn or_null(shape: &Shape, column: Column) -> String {
+    shape.quoted(column).map_or("NULL".to_owned(), |name| format!("t.{name}"))
+}
+
+fn also_set(shape: &Shape, column: Column, value: &str) -> String {
+    shape.quoted(column).map(|name| format!(", {name} = {value}")).unwrap_or_default()
+}
+
+fn due(shape: &Shape, now: &str) -> String {
+    let available = format!("t.{}", shape.needed(Column::AvailableAt));
+    format!("coalesce({} <= {now}, true)", time(&available))
+}
+
+/// The columns of an event, in the order in which a row is read.
+fn columns(shape: &Shape) -> String {
+    let text = |column| match shape.quoted(column) {
+        Some(name) => format!("CAST(t.{name} AS TEXT)"),
+        None => "NULL".to_owned(),
+    };
+    let at = |column| shape.quoted(column).map_or("NULL".to_owned(), |name| millis(&format!("t.{name}")));
+    [
+        text(Column::Id),
+        text(Column::Type),
+        text(Column::Topic),
+        text(Column::Key),
+        text(Column::Headers),
+        format!("CAST(t.{} AS BLOB)", shape.needed(Column::Payload)),
+        or_null(shape, Column::Attempts),
+        at(Column::CreatedAt),
+        at(Column::AvailableAt),
+        text(Column::Source),
+        text(Column::Subject),
+        text(Column::ContentType),
+        or_null(shape, Column::Version),
+        at(Column::OccurredAt),
+        or_null(shape, Column::Sequence),
+    ]
+    .join(", ")
+}
+
+fn tie(shape: &Shape) -> String {
+    shape.quoted(Column::Sequence).unwrap_or_else(|| shape.needed(Column::Id))
+}

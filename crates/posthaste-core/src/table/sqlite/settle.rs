@@ -1,0 +1,183 @@
+//! Recording what became of claimed rows, guarded by their state and the tokens of the caller's claims.
+
+use super::{also_set, columns, time};
+use crate::table::{Column, Shape, StateName};
+
+pub(super) fn unlocked(shape: &Shape, now: &str) -> String {
+    let (locked_by, locked_at) = (shape.needed(Column::LockedBy), shape.needed(Column::LockedAt));
+    format!("{locked_by} = NULL, {locked_at} = NULL{}", also_set(shape, Column::UpdatedAt, now))
+}
+
+pub(super) fn guard(shape: &Shape, tokens: &str) -> String {
+    format!(
+        "{} = {} AND {} IN (SELECT value FROM json_each({tokens}))",
+        shape.needed(Column::Status),
+        shape.profile.states.delivering.literal(),
+        shape.needed(Column::LockedBy)
+    )
+}
+
+pub(super) fn held(shape: &Shape) -> String {
+    format!("{} IN (SELECT value FROM json_each(?1)) AND {}", shape.needed(Column::Id), guard(shape, "?2"))
+}
+
+/// Rows with these ids (`?1`) held under these tokens (`?2`) go to a state, now (`?3`).
+pub(super) fn settled(shape: &Shape, state: &StateName, also: &str) -> String {
+    format!(
+        "UPDATE {} SET {} = {}, {}{also} WHERE {}",
+        shape.profile.table.quoted(),
+        shape.needed(Column::Status),
+        state.literal(),
+        unlocked(shape, "?3"),
+        held(shape)
+    )
+}
+
+pub(super) fn attempt(shape: &Shape) -> String {
+    let attempts = shape.needed(Column::Attempts);
+    format!(", {attempts} = {attempts} + 1")
+}
+
+pub(super) fn unanswered(shape: &Shape) -> String {
+    also_set(shape, Column::LastError, "'UNANSWERED: the relay ended before the target answered'")
+}
+
+pub(super) fn released_claims(shape: &Shape) -> String {
+    format!(
+        "UPDATE {} SET {} = {}, {} WHERE {}",
+        shape.profile.table.quoted(),
+        shape.needed(Column::Status),
+        shape.profile.states.pending.literal(),
+        unlocked(shape, "?2"),
+        guard(shape, "?1")
+    )
+}
+
+pub(super) fn renewed(shape: &Shape) -> String {
+    let touched = also_set(shape, Column::UpdatedAt, "?3");
+    format!(
+        "UPDATE {} SET {} = ?3{touched} WHERE {}",
+        shape.profile.table.quoted(),
+        shape.needed(Column::LockedAt),
+        held(shape)
+    )
+}
+
+pub(super) fn retry(shape: &Shape) -> String {
+    let (states, attempts) = (&shape.profile.states, shape.needed(Column::Attempts));
+    let state = match shape.quoted(Column::MaxAttempts) {
+        Some(most) => format!(
+            "CASE WHEN {attempts} + 1 >= {most} THEN {} ELSE {} END",
+            states.dead.literal(),
+            states.pending.literal()
+        ),
+        None => states.pending.literal(),
+    };
+    format!(
+        "UPDATE {} SET {} = {state}, {} = ?4{}{}, {} WHERE {} = ?1 AND {}",
+        shape.profile.table.quoted(),
+        shape.needed(Column::Status),
+        shape.needed(Column::AvailableAt),
+        attempt(shape),
+        also_set(shape, Column::LastError, "?5"),
+        unlocked(shape, "?3"),
+        shape.needed(Column::Id),
+        guard(shape, "?2")
+    )
+}
+
+pub(super) fn dead(shape: &Shape) -> String {
+    let (states, attempts) = (&shape.profile.states, shape.needed(Column::Attempts));
+    let available = shape.needed(Column::AvailableAt);
+    // The row may allow more than the policy: it is tried on, an hour apart. Without such a column the two are not used.
+    let goes_on = match shape.quoted(Column::MaxAttempts) {
+        Some(most) => format!("?5 AND {attempts} + 1 < {most}"),
+        None => "?5 AND false".to_owned(),
+    };
+    format!(
+        "UPDATE {} SET {} = CASE WHEN {goes_on} THEN {} ELSE {} END,
+    {available} = CASE WHEN {goes_on} THEN ?6 ELSE {available} END{}{}, {} WHERE {} = ?1 AND {}",
+        shape.profile.table.quoted(),
+        shape.needed(Column::Status),
+        states.pending.literal(),
+        states.dead.literal(),
+        attempt(shape),
+        also_set(shape, Column::LastError, "?4"),
+        unlocked(shape, "?3"),
+        shape.needed(Column::Id),
+        guard(shape, "?2")
+    )
+}
+
+pub(super) fn sweep(shape: &Shape) -> String {
+    let (states, attempts) = (&shape.profile.states, shape.needed(Column::Attempts));
+    let budget =
+        shape.quoted(Column::MaxAttempts).map_or("?3".to_owned(), |most| format!("coalesce({most}, ?3)"));
+    let (id, status, locked_at) =
+        (shape.needed(Column::Id), shape.needed(Column::Status), shape.needed(Column::LockedAt));
+    let error =
+        also_set(shape, Column::LastError, "'LEASE_EXPIRED: the relay that held it gave no sign of life'");
+    format!(
+        "UPDATE {table} SET {status} = CASE WHEN {attempts} + 1 >= {budget} THEN {dead} ELSE {} END{}{error}, {}
+WHERE {id} IN (SELECT t.{id} {} ORDER BY t.{locked_at} LIMIT ?2)
+RETURNING {status} = {dead}",
+        states.pending.literal(),
+        attempt(shape),
+        unlocked(shape, "?4"),
+        expired(shape),
+        table = shape.profile.table.quoted(),
+        dead = states.dead.literal(),
+    )
+}
+
+/// Rows that were leased before a moment (`?1`), or say not since when.
+pub(super) fn expired(shape: &Shape) -> String {
+    format!(
+        "FROM {} AS t WHERE t.{} = {} AND coalesce({} <= ?1, true)",
+        shape.profile.table.quoted(),
+        shape.needed(Column::Status),
+        shape.profile.states.delivering.literal(),
+        time(&format!("t.{}", shape.needed(Column::LockedAt)))
+    )
+}
+
+pub(super) fn insert(shape: &Shape, optional: &[Column]) -> String {
+    let fixed = [
+        Column::Id,
+        Column::Type,
+        Column::Payload,
+        Column::AvailableAt,
+        Column::CreatedAt,
+        Column::Status,
+        Column::Attempts,
+    ];
+    let mut names: Vec<_> = fixed.map(|column| shape.needed(column)).to_vec();
+    let mut values: Vec<_> =
+        ["?1", "?2", "?3", "coalesce(?4, ?5)", "?5", &shape.profile.states.pending.literal(), "0"]
+            .map(str::to_owned)
+            .to_vec();
+    for (number, column) in (6..).zip(optional) {
+        names.push(shape.needed(*column));
+        values.push(if *column == Column::OccurredAt {
+            format!("coalesce(?{number}, ?5)")
+        } else {
+            format!("?{number}")
+        });
+    }
+    let id = shape.needed(Column::Id);
+    format!(
+        "INSERT INTO {} ({}) VALUES ({}) ON CONFLICT ({id}) DO NOTHING",
+        shape.profile.table.quoted(),
+        names.join(", "),
+        values.join(", ")
+    )
+}
+
+pub(super) fn same(shape: &Shape) -> String {
+    format!(
+        "SELECT {} FROM {} AS t WHERE t.{} = ?1",
+        columns(shape),
+        shape.profile.table.quoted(),
+        shape.needed(Column::Id)
+    )
+}

@@ -1,0 +1,143 @@
+//! Relaying a foreign outbox table, against the same two UPDATEs in a bare loop.
+
+use std::sync::Arc;
+
+use posthaste::lane::Order;
+use posthaste::relay::{Lane, Relay};
+use posthaste::store::{Store, StoreOptions, TableOptions, open_table};
+use posthaste::table::{Profile, postgres_table_ddl};
+use posthaste::target::Target;
+use serde_json::json;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_postgres::Client;
+
+use super::Costs;
+use super::meter::Meter;
+use super::tables::{Tables, connect, failed};
+use crate::bench::RelayArgs;
+use crate::bench::figures::{Round, Summary, hundredths, progress};
+use crate::bench::relay::scheme;
+use crate::bench::timed::Timed;
+use crate::exit::Failure;
+
+const TABLE: &str = "bench_outbox";
+const BATCH: i64 = 1_000;
+
+/// What a careful author of a relay would write.
+const CLAIM: &str = "WITH picked AS (
+        SELECT event_id FROM bench_outbox WHERE status = 'PENDING' AND available_at <= now()
+        ORDER BY available_at, created_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+    UPDATE bench_outbox t SET status = 'DELIVERING', locked_by = $1, locked_at = now(), updated_at = now()
+    FROM picked WHERE t.event_id = picked.event_id
+    RETURNING t.event_id::text, t.event_type, t.partition_key, t.headers::text, t.payload, t.attempts";
+const SETTLE: &str =
+    "UPDATE bench_outbox SET status = 'DELIVERED', delivered_at = now(), locked_by = NULL, locked_at = NULL,
+        updated_at = now()
+    WHERE event_id = ANY ($1::text[]::uuid[]) AND locked_by = $2 AND status = 'DELIVERING'";
+
+pub(super) async fn measure(
+    args: &RelayArgs,
+    tables: &Tables,
+    target: Arc<dyn Target>,
+) -> Result<Summary, Failure> {
+    let profile = Profile::open_outbox().on(TABLE.parse()?);
+    tables
+        .client
+        .batch_execute(&postgres_table_ddl(&profile))
+        .await
+        .map_err(failed("make the bench's table"))?;
+    let store = open_table(&args.store, TableOptions::new(profile), StoreOptions::default()).await?;
+    let meter = Meter::connect(&args.store).await?;
+    let (mut rounds, mut raw) = (Vec::new(), Vec::new());
+    let (mut free, mut ordered) = (Costs::default(), Costs::default());
+    let bar = progress("rounds", u64::from(args.rounds));
+    for _ in 0..args.rounds {
+        refill(&tables.client, args).await?;
+        let round = bare(&args.store).await?;
+        raw.push(round.rate());
+        rounds.push(round);
+        for (side, order, costs) in
+            [("relay", Order::None, &mut free), ("ordered", Order::PerKey, &mut ordered)]
+        {
+            refill(&tables.client, args).await?;
+            let timed = Arc::new(Timed::new(Arc::clone(&store) as Arc<dyn Store>));
+            let before = meter.read().await?;
+            let round = relay(side, Arc::clone(&timed) as Arc<dyn Store>, &target, order).await?;
+            costs.add(&round, &meter.read().await?.since(&before), timed.take());
+            rounds.push(round);
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let raw = super::median(raw);
+    let (claim_ms, settle_ms) = free.times.medians();
+    let facts = vec![
+        ("bare_updates_per_second", json!(raw.round())),
+        ("of_bare_updates", json!(hundredths(free.rate() / raw.max(1.0)))),
+        ("ordered_per_second", json!(ordered.rate().round())),
+        ("ordered_of_unordered", json!(hundredths(ordered.rate() / free.rate().max(1.0)))),
+        ("wal_bytes_per_event", json!(hundredths(super::median(free.wal.clone())))),
+        ("db_cpu_us_per_event", free.cpu_fact(&meter)),
+        ("claim_ms", json!(claim_ms)),
+        ("settle_ms", json!(settle_ms)),
+        ("store", json!("postgres")),
+        ("engine", json!("table")),
+        ("server", json!(meter.version)),
+        ("to", json!(scheme(args))),
+        ("events", json!(args.events)),
+        ("size", json!(args.size)),
+        ("keys", json!(args.keys)),
+    ];
+    Ok(Summary { bench: "relay", sides: ["relay", "raw"], rounds, facts })
+}
+
+/// Every round begins with the same rows.
+async fn refill(client: &Client, args: &RelayArgs) -> Result<(), Failure> {
+    let key = match args.keys {
+        0 => "NULL".to_owned(),
+        keys => format!("'key-' || n % {keys}"),
+    };
+    let fill = format!(
+        "TRUNCATE {TABLE}; INSERT INTO {TABLE} (event_id, event_type, partition_key, payload, created_at, available_at)
+         SELECT gen_random_uuid(), 'bench.event', {key}, convert_to(rpad('\"', {} - 1, 'x') || '\"', 'UTF8'),
+                now() - interval '1 hour' + n * interval '1 microsecond', now() - interval '1 hour' + n * interval '1 microsecond'
+         FROM generate_series(1, {}) n",
+        args.size.max(3),
+        args.events
+    );
+    client.batch_execute(&fill).await.map_err(failed("fill the bench's table"))?;
+    client.batch_execute(&format!("VACUUM ANALYZE {TABLE}")).await.map_err(failed("tidy the bench's table"))
+}
+
+/// Two UPDATEs, one after the other, and nothing in between.
+async fn bare(url: &str) -> Result<Round, Failure> {
+    let client = connect(url).await?;
+    let claim = client.prepare(CLAIM).await.map_err(failed("prepare a claim"))?;
+    let settle = client.prepare(SETTLE).await.map_err(failed("prepare a settle"))?;
+    let (mut events, start) = (0, Instant::now());
+    let token = posthaste::envelope::fresh_id();
+    loop {
+        let rows = client.query(&claim, &[&token, &BATCH]).await.map_err(failed("claim"))?;
+        if rows.is_empty() {
+            return Ok(Round { side: "raw", events, took: start.elapsed() });
+        }
+        let ids: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        events += client.execute(&settle, &[&ids, &token]).await.map_err(failed("settle"))?;
+    }
+}
+
+async fn relay(
+    side: &'static str,
+    store: Arc<dyn Store>,
+    target: &Arc<dyn Target>,
+    order: Order,
+) -> Result<Round, Failure> {
+    let relay = Relay::new(store).lane(Lane::named("main")?.to(Arc::clone(target)).order(order));
+    // A task, as a running relay's lanes are.
+    let (mut task, start) = (JoinSet::new(), Instant::now());
+    task.spawn(async move { relay.once().await });
+    let ended = task.join_next().await.ok_or_else(|| Failure::other("the relay did not start"))?;
+    let report = ended.map_err(|error| Failure::other(error.to_string()))??;
+    Ok(Round { side, events: report.delivered, took: start.elapsed() })
+}

@@ -1,0 +1,13 @@
+//! The binary on an outbox table of somebody else: the reference table of open-outbox, unchanged.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic where it is surprised")]
+
+#[path = "../cli/folder.rs"]
+#[expect(dead_code, reason = "shared with the tests of the command line")]
+mod folder;
+mod refusing;
+mod relaying;
+mod sharing;
+#[path = "../http_process/skip.rs"]
+mod skip;
+mod stand;

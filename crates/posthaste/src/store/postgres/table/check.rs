@@ -1,0 +1,167 @@
+//! Looks at the table: what it has, what it lacks, and what this user may do with it.
+
+use std::time::Duration;
+
+use posthaste_core::lane::{LaneSpec, Order};
+use posthaste_core::table::{Column, Found, Kind, PostgresTableSql, Profile, Shape};
+use posthaste_core::{Error, Result};
+use tokio::time::Instant;
+use tokio_postgres::Row;
+
+use super::super::error::{Db, explain};
+use super::super::pool::Connection;
+use super::super::value::args;
+
+/// How often a missing table is complained about.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
+
+/// A column of the catalog.
+struct Described {
+    found: Found,
+    is_plain_table: bool,
+    may_select: bool,
+    may_update: bool,
+}
+
+/// Compares the table with its profile.
+///
+/// # Errors
+/// `Unavailable` while there is no such table, `Config` for everything that is missing, wrong or forbidden.
+pub(super) async fn check(client: &Connection, profile: &Profile) -> Result<Shape> {
+    let name = profile.table.quoted();
+    let rows = client.query_typed(PostgresTableSql::columns(), &args![name]).await.map_err(explain)?;
+    let columns = rows.iter().map(describe).collect::<Db<Vec<_>>>().map_err(explain)?;
+    let table = profile.table.to_string();
+    let Some(first) = columns.first() else { return Err(absent(&table)) };
+    let is_plain_table = first.is_plain_table;
+    let found: Vec<Found> = columns.iter().map(|column| column.found.clone()).collect();
+    let mut problems = Vec::new();
+    match Shape::of(profile.clone(), &found, is_plain_table) {
+        Ok(shape) => {
+            problems.extend(forbidden(&shape, &columns));
+            if problems.is_empty() {
+                return Ok(shape);
+            }
+        }
+        Err(missing) => problems.extend(missing),
+    }
+    Err(Error::config(problems.join("; ")))
+}
+
+fn describe(row: &Row) -> Db<Described> {
+    let (type_name, type_kind): (String, String) = (row.try_get(2)?, row.try_get(3)?);
+    let relation: String = row.try_get(6)?;
+    let found = Found {
+        name: row.try_get(0)?,
+        kind: kind(&type_name, &type_kind),
+        sql_type: row.try_get(1)?,
+        nullable: row.try_get(4)?,
+        chars_max: row.try_get::<_, Option<i32>>(5)?.map(i32::unsigned_abs),
+    };
+    Ok(Described {
+        found,
+        is_plain_table: relation == "r",
+        may_select: row.try_get(7)?,
+        may_update: row.try_get(8)?,
+    })
+}
+
+fn kind(type_name: &str, type_kind: &str) -> Kind {
+    match type_name {
+        _ if type_kind == "e" => Kind::Enum,
+        "text" | "varchar" | "bpchar" | "citext" => Kind::Text,
+        "uuid" => Kind::Uuid,
+        "int2" | "int4" | "int8" => Kind::Int,
+        "bytea" => Kind::Bytes,
+        "json" | "jsonb" => Kind::Json,
+        "timestamptz" => Kind::Time,
+        _ => Kind::Other,
+    }
+}
+
+/// The rights that this user lacks, as the statement that gives them.
+fn forbidden(shape: &Shape, columns: &[Described]) -> Option<String> {
+    let lacks = |wanted: fn(Column) -> bool, may: fn(&Described) -> bool| {
+        let names =
+            shape.profile.columns.iter().filter(|(column, _)| shape.has(**column) && wanted(**column));
+        let lacking = names.filter(|(_, name)| {
+            columns.iter().any(|column| column.found.name == name.as_str() && !may(column))
+        });
+        lacking.map(|(_, name)| name.quoted()).collect::<Vec<_>>()
+    };
+    let read = lacks(|_| true, |column| column.may_select);
+    let written = lacks(Column::is_written, |column| column.may_update);
+    if read.is_empty() && written.is_empty() {
+        return None;
+    }
+    let mut rights = Vec::new();
+    if !read.is_empty() {
+        rights.push("SELECT".to_owned());
+    }
+    if !written.is_empty() {
+        rights.push(format!("UPDATE ({})", written.join(", ")));
+    }
+    Some(format!(
+        "the user of the store URL may not do what a relay does: GRANT {} ON {} TO it",
+        rights.join(", "),
+        shape.profile.table.quoted()
+    ))
+}
+
+/// There is no such table, which may still come.
+pub(super) fn absent(table: &str) -> Error {
+    Error::unavailable(format!(
+        "there is no table {table} in this database yet; look at store.table and the schema"
+    ))
+}
+
+pub(super) fn no_right(table: &str) -> Error {
+    Error::config(format!(
+        "the user of the store URL may not do this with {table}: GRANT SELECT, UPDATE ON it for relaying, DELETE for pruning, \
+         INSERT for publishing"
+    ))
+}
+
+/// Says now and then that it is still not there; the first time is the relay's own to say.
+pub(super) fn complain(last: &mut Option<Instant>, error: &Error) {
+    let now = Instant::now();
+    match *last {
+        None => *last = Some(now),
+        Some(at) if now.duration_since(at) >= COMPLAIN_EVERY => {
+            tracing::warn!(%error, "still waiting for the table");
+            *last = Some(now);
+        }
+        Some(_) => {}
+    }
+}
+
+/// Without an index on the key, a claim in order reads the whole table for each row.
+pub(super) async fn warn_of_order(
+    client: &Connection,
+    sql: &PostgresTableSql,
+    lane: &LaneSpec,
+) -> Result<()> {
+    if lane.order != Order::PerKey {
+        return Ok(());
+    }
+    let shape = sql.shape();
+    let Some(column) = shape.order_column() else {
+        tracing::warn!(lane = lane.name.as_str(), "order = \"key\", but the table has no column for a key");
+        return Ok(());
+    };
+    let (table, name) = (shape.profile.table.quoted(), shape.profile.columns[&column].as_str());
+    let indexed = "SELECT EXISTS (SELECT FROM pg_catalog.pg_index i
+        JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+        WHERE i.indrelid = to_regclass($1) AND a.attname = $2)";
+    let row = client.query_typed(indexed, &args![table, name]).await.map_err(explain)?;
+    let is_indexed = row.first().is_some_and(|row| row.try_get(0).unwrap_or(true));
+    if !is_indexed {
+        tracing::warn!(
+            table = %shape.profile.table,
+            column = name,
+            "order = \"key\" needs an index that begins with this column, or claims get slower with every row; \
+             posthaste migrate print shows one"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,394 @@
+//! What a lease on a table holds: which rows, under which tokens, and where to read on.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use posthaste_core::lane::LaneSpec;
+use posthaste_core::store::{Lease, Outcome, Owner, Settled, Standing, Ticket};
+use posthaste_core::target::DeliverKind;
+use posthaste_core::time::{Clock, SystemClock, Timestamp, micros};
+use posthaste_core::{Error, Result};
+use tokio::time::Instant;
+
+use super::{counted_on, renew_after, sweep_every};
+
+/// How far behind the last row a claim begins to look: transactions commit in another order than they took their time.
+const PLACE_MARGIN: Duration = Duration::from_millis(200);
+/// What committed later than that is found by a claim from the beginning, which comes at least so long after the last one,
+const WHOLE_EVERY_MIN: Duration = Duration::from_millis(50);
+/// and takes at most this share of the time.
+const WHOLE_SHARE: u32 = 20;
+/// A claim from the beginning that took no longer may follow any empty one.
+const WHOLE_IS_CHEAP: Duration = Duration::from_millis(20);
+
+/// A token of a claim.
+pub(in crate::store) type Token = Arc<str>;
+
+/// What one lease on a table holds.
+pub(in crate::store) struct Cursor {
+    pub(in crate::store) lane: LaneSpec,
+    pub(in crate::store) owner: Owner,
+    pub(in crate::store) epoch: i64,
+    held: Mutex<Held>,
+}
+
+#[derive(Default)]
+struct Held {
+    rows: HashMap<Ticket, Row>,
+    /// Under which ticket a row is held now.
+    tickets: HashMap<Arc<str>, Ticket>,
+    claims: HashMap<Token, Claim>,
+    /// Claims whose answer never came: they may hold rows that nobody was told of.
+    unsure: Vec<Token>,
+    last_ticket: i64,
+    place: Option<Timestamp>,
+    whole_at: Option<Instant>,
+    whole_took: Duration,
+    sweep_at: Option<Instant>,
+    is_over: bool,
+}
+
+struct Row {
+    id: Arc<str>,
+    token: Token,
+    slow: bool,
+    /// It failed before, so later rows of its key may wait for it.
+    retried: bool,
+}
+
+struct Claim {
+    rows: usize,
+    leased: Instant,
+}
+
+/// How a claim should look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Look {
+    /// At everything that is pending.
+    Whole,
+    /// At what is due since this moment.
+    Since(Timestamp),
+}
+
+/// Outcomes by what is to be recorded.
+#[derive(Default, Debug)]
+pub(in crate::store) struct Sorted {
+    pub(in crate::store) tokens: Vec<String>,
+    pub(in crate::store) delivered: Vec<String>,
+    pub(in crate::store) retry: Failures,
+    pub(in crate::store) dead: Deaths,
+    pub(in crate::store) released: Vec<String>,
+    /// What is old enough to be renewed.
+    pub(in crate::store) renewed: Vec<String>,
+    /// Outcomes of rows that this lease does not hold any more.
+    pub(in crate::store) unknown: u64,
+    /// Nothing was handed in: it is all about the lease.
+    pub(in crate::store) is_renewal: bool,
+    settled: Vec<Ticket>,
+    began: Option<Instant>,
+}
+
+#[derive(Default, Debug)]
+pub(in crate::store) struct Failures {
+    pub(in crate::store) ids: Vec<String>,
+    pub(in crate::store) after_ms: Vec<i64>,
+    pub(in crate::store) errors: Vec<String>,
+}
+
+#[derive(Default, Debug)]
+pub(in crate::store) struct Deaths {
+    pub(in crate::store) ids: Vec<String>,
+    pub(in crate::store) errors: Vec<String>,
+    pub(in crate::store) spent: Vec<bool>,
+}
+
+impl Sorted {
+    /// How many rows should be recorded.
+    pub(in crate::store) fn outcomes(&self) -> u64 {
+        (self.delivered.len() + self.retry.ids.len() + self.dead.ids.len() + self.released.len()) as u64
+    }
+
+    /// How many statements that takes.
+    #[cfg_attr(
+        all(not(feature = "postgres"), not(test)),
+        expect(dead_code, reason = "SQLite's writer has one transaction for all")
+    )]
+    pub(in crate::store) fn statements(&self) -> usize {
+        let all = [&self.delivered, &self.retry.ids, &self.dead.ids, &self.released, &self.renewed];
+        all.into_iter().filter(|ids| !ids.is_empty()).count()
+    }
+
+    /// How the lease stands when so many rows were recorded and so many renewed.
+    pub(in crate::store) fn standing(&self, recorded: u64, renewed: u64) -> Standing {
+        let nothing_recorded = self.outcomes() + self.unknown > 0 && recorded == 0;
+        let nothing_renewed = self.is_renewal && !self.renewed.is_empty() && renewed == 0;
+        if nothing_recorded || nothing_renewed { Standing::Lost } else { Standing::Held }
+    }
+}
+
+/// What is left in the hands of a lease that ends.
+#[derive(Default, Debug)]
+pub(in crate::store) struct Left {
+    /// Sent and not answered.
+    pub(in crate::store) ids: Vec<String>,
+    pub(in crate::store) tokens: Vec<String>,
+    /// Claims whose answer never came.
+    pub(in crate::store) unsure: Vec<String>,
+}
+
+impl Cursor {
+    pub(in crate::store) fn new(lane: LaneSpec, owner: Owner) -> Self {
+        Self { lane, owner, epoch: next_epoch(), held: Mutex::default() }
+    }
+
+    /// The lease that holds this cursor.
+    pub(in crate::store) fn lease(self: &Arc<Self>) -> Lease {
+        let length = counted_on(self.lane.lease);
+        Lease::new(self.lane.name.clone(), self.epoch, length, Arc::clone(self))
+    }
+
+    pub(in crate::store) fn of(lease: &Lease) -> Result<Arc<Self>> {
+        lease
+            .cursor::<Arc<Self>>()
+            .cloned()
+            .ok_or_else(|| Error::config("the lease is of another store; acquire it here"))
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it was given up, or somebody acquired anew for the same relay.
+    pub(in crate::store) fn is_over(&self) -> bool {
+        self.held().is_over
+    }
+
+    /// Ends it.
+    pub(in crate::store) fn end(&self) {
+        self.held().is_over = true;
+    }
+
+    /// How the next claim should look.
+    #[cfg_attr(
+        all(not(feature = "postgres"), not(test)),
+        expect(dead_code, reason = "SQLite looks at everything")
+    )]
+    pub(in crate::store) fn look(&self) -> Look {
+        let held = self.held();
+        let is_whole_due = held.whole_at.is_none_or(|at| Instant::now() >= at);
+        match held.place {
+            Some(place) if !is_whole_due && self.owner.stays => Look::Since(place.before(PLACE_MARGIN)),
+            _ => Look::Whole,
+        }
+    }
+
+    /// Whether an empty claim of this kind must be followed by one from the beginning.
+    #[cfg_attr(
+        all(not(feature = "postgres"), not(test)),
+        expect(dead_code, reason = "SQLite looks at everything")
+    )]
+    pub(in crate::store) fn should_look_again(&self, look: Look) -> bool {
+        look != Look::Whole && self.held().whole_took <= WHOLE_IS_CHEAP
+    }
+
+    /// The next claim looks at everything: something that is due lies before the place.
+    #[cfg_attr(
+        all(not(feature = "postgres"), not(test)),
+        expect(dead_code, reason = "SQLite looks at everything")
+    )]
+    pub(in crate::store) fn look_whole(&self) {
+        self.held().whole_at = None;
+    }
+
+    /// A claim with this token is on its way.
+    pub(in crate::store) fn begin_claim(&self, token: &Token) {
+        self.held().unsure.push(Arc::clone(token));
+    }
+
+    /// The tokens under which this lease holds rows, and the ids of those that it has waited for too long.
+    pub(in crate::store) fn mine(&self) -> (Vec<String>, Vec<String>) {
+        let held = self.held();
+        let slow = held.rows.values().filter(|row| row.slow).map(|row| row.id.to_string());
+        (held.claims.keys().map(ToString::to_string).collect(), slow.collect())
+    }
+
+    /// The claim was answered with rows of these ids and attempts; answers their tickets.
+    pub(in crate::store) fn end_claim<'a>(
+        &self,
+        token: &Token,
+        began: Instant,
+        look: Look,
+        rows: impl ExactSizeIterator<Item = (&'a str, i64)>,
+        latest: Option<Timestamp>,
+    ) -> Vec<Ticket> {
+        let mut held = self.held();
+        held.unsure.retain(|unsure| unsure != token);
+        if look == Look::Whole {
+            held.whole_took = began.elapsed();
+            held.whole_at = Some(Instant::now() + WHOLE_EVERY_MIN.max(held.whole_took * WHOLE_SHARE));
+        }
+        held.place = held.place.max(latest);
+        if rows.len() > 0 {
+            held.claims.insert(Arc::clone(token), Claim { rows: 0, leased: began });
+        }
+        rows.map(|(id, attempts)| held.take(id, attempts > 0, token)).collect()
+    }
+
+    /// This row is settled already.
+    pub(in crate::store) fn let_go(&self, ticket: Ticket) {
+        self.held().let_go(ticket);
+    }
+
+    /// Sorts outcomes by what is to be recorded.
+    pub(in crate::store) fn sort(&self, outcomes: Vec<Settled>) -> Sorted {
+        let mut held = self.held();
+        let mut sorted =
+            Sorted { is_renewal: outcomes.is_empty(), began: Some(Instant::now()), ..Sorted::default() };
+        for Settled { ticket, outcome, .. } in outcomes {
+            held.sort(ticket, outcome, &mut sorted);
+        }
+        let old = renew_after(self.lane.lease);
+        let is_old = |claim: &Claim| sorted.is_renewal || claim.leased.elapsed() >= old;
+        let done: std::collections::HashSet<_> = sorted.settled.iter().collect();
+        for (ticket, row) in &held.rows {
+            if !done.contains(ticket) && held.claims.get(&row.token).is_some_and(is_old) {
+                sorted.renewed.push(row.id.to_string());
+            }
+        }
+        sorted.tokens = held.claims.keys().map(ToString::to_string).collect();
+        sorted
+    }
+
+    /// What was sorted is recorded.
+    pub(in crate::store) fn recorded(&self, sorted: &Sorted) {
+        let mut held = self.held();
+        let mut frees_others = !sorted.released.is_empty();
+        for ticket in &sorted.settled {
+            frees_others |= held.let_go(*ticket);
+        }
+        let old = renew_after(self.lane.lease);
+        if let Some(began) = sorted.began {
+            for claim in held.claims.values_mut() {
+                if sorted.is_renewal || claim.leased.elapsed() >= old {
+                    claim.leased = began;
+                }
+            }
+        }
+        if frees_others {
+            // What is due by that lies before the place.
+            held.whole_at = None;
+        }
+    }
+
+    /// Everything that is still in its hands.
+    pub(in crate::store) fn left(&self) -> Left {
+        let held = self.held();
+        Left {
+            ids: held.rows.values().map(|row| row.id.to_string()).collect(),
+            tokens: held.claims.keys().map(ToString::to_string).collect(),
+            unsure: held.unsure.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// Nothing is in its hands any more.
+    pub(in crate::store) fn forget(&self) {
+        let mut held = self.held();
+        held.rows.clear();
+        held.tickets.clear();
+        held.claims.clear();
+        held.unsure.clear();
+    }
+
+    /// Whether leases that have ended should be looked for now; whoever hears so does it.
+    pub(in crate::store) fn sweep_is_due(&self) -> bool {
+        let mut held = self.held();
+        let now = Instant::now();
+        let is_due = held.sweep_at.is_none_or(|at| now >= at);
+        if is_due {
+            held.sweep_at = Some(now + sweep_every(self.lane.lease));
+        }
+        is_due
+    }
+}
+
+impl Held {
+    /// A row is held under this token. If this lease held it before, it lost it without noticing: the old ticket is void.
+    fn take(&mut self, id: &str, retried: bool, token: &Token) -> Ticket {
+        self.last_ticket += 1;
+        let (ticket, id): (_, Arc<str>) = (Ticket(self.last_ticket), id.into());
+        if let Some(old) = self.tickets.insert(Arc::clone(&id), ticket) {
+            self.drop_row(old);
+        }
+        self.rows.insert(ticket, Row { id, token: Arc::clone(token), slow: false, retried });
+        if let Some(claim) = self.claims.get_mut(token) {
+            claim.rows += 1;
+        }
+        ticket
+    }
+
+    /// Forgets a row; answers whether others may have waited for it.
+    fn let_go(&mut self, ticket: Ticket) -> bool {
+        let Some(row) = self.drop_row(ticket) else { return false };
+        self.tickets.remove(&row.id);
+        row.retried || row.slow
+    }
+
+    fn drop_row(&mut self, ticket: Ticket) -> Option<Row> {
+        let row = self.rows.remove(&ticket)?;
+        if let Some(claim) = self.claims.get_mut(&row.token) {
+            claim.rows -= 1;
+            if claim.rows == 0 {
+                self.claims.remove(&row.token);
+            }
+        }
+        Some(row)
+    }
+
+    fn sort(&mut self, ticket: Ticket, outcome: Outcome, sorted: &mut Sorted) {
+        let Some(row) = self.rows.get_mut(&ticket) else {
+            sorted.unknown += 1;
+            return;
+        };
+        let id = row.id.to_string();
+        match outcome {
+            Outcome::Slow => {
+                row.slow = true;
+                return;
+            }
+            Outcome::Delivered => sorted.delivered.push(id),
+            Outcome::Retry { after, error } => {
+                sorted.retry.ids.push(id);
+                // Never at once: whoever failed is due in the future.
+                sorted.retry.after_ms.push((micros(after) / 1_000).max(1));
+                sorted.retry.errors.push(said(&error.to_string()));
+            }
+            Outcome::Dead { error } => {
+                sorted.dead.ids.push(id);
+                sorted.dead.errors.push(said(&error.to_string()));
+                sorted.dead.spent.push(error.kind == DeliverKind::Failed);
+            }
+            _ => sorted.released.push(id),
+        }
+        sorted.settled.push(ticket);
+    }
+}
+
+/// An error as it is stored: without secrets, and cut.
+pub(in crate::store) fn said(error: &str) -> String {
+    posthaste_core::redact::clean(error)
+}
+
+/// Every lease of this process has a higher number than those before it; also than those of a process that ended.
+fn next_epoch() -> i64 {
+    static LAST: AtomicI64 = AtomicI64::new(0);
+    let now = SystemClock.now().as_micros();
+    let next = |last: i64| Some(now.max(last + 1));
+    match LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
+        Ok(last) | Err(last) => now.max(last + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+use super::*;
+use posthaste_core::target::DeliverError;
+
+fn cursor() -> Cursor {
+    Cursor::new(LaneSpec::new("main".parse().unwrap()), Owner::new("r"))
+}
+
+fn claim(cursor: &Cursor, token: &str, ids: &[&str]) -> Vec<Ticket> {
+    let token: Token = token.into();
+    cursor.begin_claim(&token);
+    cursor.end_claim(&token, Instant::now(), Look::Whole, ids.iter().map(|id| (*id, 0)), None)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_never_answered_is_not_forgotten() {
+    let cursor = cursor();
+    cursor.begin_claim(&"t1".into());
+    claim(&cursor, "t2", &["a"]);
+    let left = cursor.left();
+    assert_eq!((left.unsure, left.ids), (vec!["t1".to_owned()], vec!["a".to_owned()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_claimed_again_voids_its_old_ticket() {
+    let cursor = cursor();
+    let old = claim(&cursor, "t1", &["a", "b"]);
+    claim(&cursor, "t2", &["a"]);
+    let sorted = cursor.sort(vec![Settled::new(old[0], Outcome::Delivered)]);
+    assert_eq!((sorted.unknown, sorted.delivered.len()), (1, 0));
+    assert_eq!(sorted.standing(0, 0), Standing::Lost);
+}
+
+#[tokio::test(start_paused = true)]
+async fn settles_renew_only_what_is_old_and_empty_ones_everything() {
+    let cursor = cursor();
+    let tickets = claim(&cursor, "t1", &["a", "b", "c"]);
+    let sorted = cursor.sort(vec![Settled::new(tickets[0], Outcome::Delivered)]);
+    assert!(sorted.renewed.is_empty(), "{sorted:?}");
+    cursor.recorded(&sorted);
+    assert_eq!(cursor.sort(Vec::new()).renewed.len(), 2);
+    tokio::time::advance(Duration::from_secs(4)).await;
+    let sorted = cursor.sort(vec![Settled::new(tickets[1], Outcome::Delivered)]);
+    assert_eq!(sorted.renewed, ["c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_is_no_end_and_the_last_outcome_counts() {
+    let cursor = cursor();
+    let tickets = claim(&cursor, "t1", &["a"]);
+    let error = DeliverError::new(DeliverKind::Failed, "c", "m");
+    let after = Duration::ZERO;
+    let sorted = cursor.sort(vec![
+        Settled::new(tickets[0], Outcome::Slow),
+        Settled::new(tickets[0], Outcome::Retry { after, error }),
+    ]);
+    assert_eq!((sorted.retry.after_ms.as_slice(), sorted.outcomes()), (&[1][..], 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_go_on_from_the_place_and_now_and_then_from_the_beginning() {
+    let cursor = cursor();
+    assert_eq!(cursor.look(), Look::Whole);
+    let token: Token = "t".into();
+    cursor.begin_claim(&token);
+    let latest = Timestamp::from_micros(10_000_000);
+    cursor.end_claim(&token, Instant::now(), Look::Whole, [("a", 0)].into_iter(), Some(latest));
+    assert_eq!(cursor.look(), Look::Since(latest.before(PLACE_MARGIN)));
+    tokio::time::advance(WHOLE_EVERY_MIN).await;
+    assert_eq!(cursor.look(), Look::Whole, "what committed late is found");
+    let lasting = Arc::new(Cursor::new(LaneSpec::new("main".parse().unwrap()), Owner::new("r").passing()));
+    assert_eq!(lasting.look(), Look::Whole, "one pass must see everything");
+}

@@ -1,0 +1,128 @@
+//! How operators see a row, whatever database it is in.
+
+use posthaste_core::admin::{EventState, Filter, LaneState, LaneStats, LaneView, Record};
+use posthaste_core::envelope::Envelope;
+use posthaste_core::lane::LaneName;
+use posthaste_core::store::Then;
+use posthaste_core::table::{Column, States};
+use posthaste_core::time::Timestamp;
+use posthaste_core::{Error, Result};
+
+use super::row::RawRow;
+
+/// What a row says about how far it is, beside its event.
+pub(in crate::store) struct Progress {
+    pub(in crate::store) status: String,
+    pub(in crate::store) last_error: Option<String>,
+    pub(in crate::store) changed_at: Option<Timestamp>,
+    /// When it was looked at.
+    pub(in crate::store) now: Timestamp,
+}
+
+/// The row as its lane sees it.
+pub(in crate::store) fn view(lane: &LaneName, states: &States, row: &RawRow, progress: Progress) -> LaneView {
+    let Progress { status, last_error, changed_at, now } = progress;
+    let state = match status.as_str() {
+        status if status == states.delivering.as_str() => EventState::Delivering,
+        status if status == states.delivered.as_str() => EventState::Delivered,
+        status if status == states.dead.as_str() => EventState::Dead,
+        _ if row.attempts > 0 => EventState::Retrying,
+        _ if row.available_at.is_some_and(|at| at > now) => EventState::Scheduled,
+        _ => EventState::Pending,
+    };
+    let mut view = LaneView::new(lane.clone(), state);
+    view.attempts = u32::try_from(row.attempts.max(0)).unwrap_or(u32::MAX);
+    view.available_at = row.available_at.filter(|_| state.is_pending());
+    // What a relay stores begins with the code.
+    match last_error.as_deref().and_then(|error| error.split_once(": ")) {
+        Some((code, message)) => {
+            view.code = Some(code.to_owned());
+            view.last_error = Some(message.to_owned());
+        }
+        None => view.last_error = last_error,
+    }
+    view.dead_at = changed_at.filter(|_| state == EventState::Dead);
+    view
+}
+
+/// Whether a record matches what a statement does not look at.
+pub(in crate::store) fn is_wanted(filter: &Filter, record: &Record) -> bool {
+    let code = |wanted: &String| record.lanes.iter().any(|view| view.code.as_ref() == Some(wanted));
+    filter.topic.as_ref().is_none_or(|pattern| pattern.matches(&record.envelope.topic))
+        && filter.code.as_ref().is_none_or(code)
+}
+
+/// Where a page ends: the time of its last row, and what tells that from others of the same time.
+pub(in crate::store) fn page_end(row: &RawRow) -> String {
+    let tie = row.sequence.map_or_else(|| row.id.clone(), |sequence| sequence.to_string());
+    format!("{}:{tie}", row.created_at.as_micros())
+}
+
+/// Whether a row that is there already is the event that is published again.
+pub(in crate::store) fn is_same(row: RawRow, event: &Envelope) -> bool {
+    let there = row.envelope_or_empty();
+    (&there.event_type, &there.topic, &there.key, &there.subject)
+        == (&event.event_type, &event.topic, &event.key, &event.subject)
+        && (there.version, &there.content_type, &there.headers, &there.payload)
+            == (event.version, &event.content_type, &event.headers, &event.payload)
+}
+
+/// How a lane of this process is, as far as its relay has said.
+#[derive(Default)]
+pub(in crate::store) struct Said {
+    /// The target is away, and why.
+    pub(in crate::store) away: Option<String>,
+    /// The address is gone, and why.
+    pub(in crate::store) retired: Option<String>,
+}
+
+impl Said {
+    /// Puts it into the lane's totals.
+    pub(in crate::store) fn tell(&self, stats: &mut LaneStats) {
+        let said = [(&self.retired, LaneState::Retired), (&self.away, LaneState::Unavailable)];
+        if let Some((reason, state)) = said.into_iter().find(|(reason, _)| reason.is_some()) {
+            (stats.state, stats.reason) = (state, reason.clone());
+        }
+    }
+
+    /// Takes in what a settle says.
+    pub(in crate::store) fn hear(&mut self, then: &Then) {
+        match then {
+            Then::Report(away) => self.away = away.clone(),
+            Then::Retire(reason) => self.retired = Some(reason.clone()),
+            _ => {}
+        }
+    }
+}
+
+/// Reads the end of a page.
+///
+/// # Errors
+/// `Rejected` for what is none.
+pub(in crate::store) fn page_place(text: &str) -> Result<(Timestamp, String)> {
+    let none = || Error::rejected("this is not the end of a page; begin with the first");
+    let (micros, id) = text.split_once(':').ok_or_else(none)?;
+    Ok((Timestamp::from_micros(micros.parse().map_err(|_| none())?), id.to_owned()))
+}
+
+/// What the table has no column for must not be lost silently.
+///
+/// # Errors
+/// `Rejected` with what would be lost.
+pub(in crate::store) fn fits(columns: &[Column], event: &Envelope) -> Result<()> {
+    let used = [
+        (Column::Topic, event.topic != event.event_type),
+        (Column::Key, event.key.is_some()),
+        (Column::Subject, event.subject.is_some()),
+        (Column::Headers, !event.headers.is_empty()),
+    ];
+    if let Some((column, _)) =
+        used.into_iter().find(|(column, is_used)| *is_used && !columns.contains(column))
+    {
+        return Err(Error::rejected(format!("the table has no column for the event's {}", column.name())));
+    }
+    if event.expires.is_some() {
+        return Err(Error::rejected("the table has no column for the time at which the event expires"));
+    }
+    Ok(())
+}

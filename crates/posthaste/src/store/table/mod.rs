@@ -1,0 +1,75 @@
+//! The table engine: an outbox table that already exists, whose rows carry their state.
+//!
+//! Any number of relays work on one table. A claim leases rows under a token of its own; every outcome is guarded by that
+//! token, so a relay that lost a row changes nothing. There is no row for a lane: whoever acquires gets a lease of its own,
+//! and a table has one lane.
+//!
+//! What the drivers share is here and has no I/O: what a lease holds ([`cursor`]), how a row becomes an event ([`row`]), and
+//! what operators see of it ([`look`]).
+
+pub(in crate::store) mod cursor;
+pub(in crate::store) mod look;
+pub(in crate::store) mod row;
+
+use std::time::Duration;
+
+use posthaste_core::admin::Command;
+use posthaste_core::lane::{LaneName, LaneSpec};
+use posthaste_core::table::Profile;
+use posthaste_core::{Error, Result};
+
+/// How much later a row's lease ends than its relay believes: the relay renews by settling, and a settle renews only claims
+/// that are older than this share of the lease.
+const RENEW_SHARE: u32 = 3;
+
+/// How long a relay may count on its rows after each settle.
+pub(in crate::store) fn counted_on(lease: Duration) -> Duration {
+    lease - lease / RENEW_SHARE
+}
+
+/// From which age on a claim is renewed by the next settle.
+pub(in crate::store) fn renew_after(lease: Duration) -> Duration {
+    lease / RENEW_SHARE
+}
+
+/// How often leases that have ended are looked for.
+pub(in crate::store) fn sweep_every(lease: Duration) -> Duration {
+    (lease / 6).clamp(Duration::from_millis(20), Duration::from_secs(30))
+}
+
+/// A table has one lane, of all its rows.
+pub(in crate::store) fn check_lane(lane: &LaneSpec) -> Result<()> {
+    let takes_all = lane.topics.iter().any(|pattern| pattern.as_str() == "#");
+    if takes_all {
+        return Ok(());
+    }
+    Err(Error::config(format!(
+        "lane {} has topics, but a row of an outbox table has one state and so goes down one lane: write topics = [\"#\"]",
+        lane.name
+    )))
+}
+
+/// The lane by which operators see a table that nobody drives in this process.
+pub(in crate::store) fn nobodys_lane() -> LaneName {
+    "main".parse().expect("it is a name")
+}
+
+/// A table of somebody else is not changed.
+pub(in crate::store) fn not_ours(profile: &Profile) -> Error {
+    Error::config(format!(
+        "the table {} is not Posthaste's and is never changed by it; posthaste migrate print --profile {} shows what is needed",
+        profile.table,
+        profile.name()
+    ))
+}
+
+/// What is said about a command that a table cannot do.
+pub(in crate::store) fn cannot(command: &Command) -> Error {
+    let instead = match command {
+        Command::Pause | Command::Resume => "stop its relays, or start them again",
+        Command::Discard { .. } => "dead rows stay until posthaste prune --dead-older-than removes them",
+        Command::Erase { .. } => "change the payload yourself",
+        _ => "it belongs to the log engine",
+    };
+    Error::rejected(format!("{} is not for an outbox table of another owner; {instead}", command.name()))
+}
