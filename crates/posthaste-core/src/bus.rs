@@ -160,7 +160,7 @@ impl From<&Bus> for Arc<dyn Broker> {
 /// What the error is when it does not pass in the end; `None` if there is no use in trying again.
 fn retryable(error: &DeliverError) -> Option<ErrorKind> {
     match error.kind {
-        DeliverKind::Unavailable | DeliverKind::Failed => Some(ErrorKind::Unavailable),
+        DeliverKind::Unavailable | DeliverKind::Failed | DeliverKind::Later => Some(ErrorKind::Unavailable),
         DeliverKind::Rejected | DeliverKind::TooLarge | DeliverKind::Gone => None,
     }
 }

@@ -61,10 +61,14 @@ impl Plan {
 impl Plan {
     /// With a broker between relays and consumers, which has its share of both hands' faults.
     pub(crate) fn through_broker(seed: u64, length: Duration) -> Self {
-        Self {
-            lines: steps(Rng::with_seed(seed ^ 0x0011_ac35), length, 300..1_500, 11, either_side_fault),
-            servers: steps(Rng::with_seed(seed ^ 0x005e_4e45), length, 1_500..4_500, 10, any_server_fault),
+        let rng = Rng::with_seed(seed ^ 0x005e_4e45);
+        let mut servers = steps(rng, length, 1_500..4_500, 10, any_server_fault);
+        // A short run is to see that too.
+        if let Some(first) = servers.first_mut() {
+            first.fault = Fault::KillBroker { down: Duration::from_millis(500) };
         }
+        let rng = Rng::with_seed(seed ^ 0x0011_ac35);
+        Self { lines: steps(rng, length, 300..1_500, 11, either_side_fault), servers }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::laws::consuming::ConsumeBench;
 use crate::laws::line::{ChildCommand, LineBench};
 use crate::laws::tx::TxBench;
 use crate::laws::{BROKER_LAWS, CONSUMER_LAWS, LINE_LAWS, ROW_LAWS, STORE_LAWS, TX_LAWS};
-use crate::rig::{Rig, RigClock, RigMaker};
+use crate::rig::{RigClock, RigMaker};
 
 /// No law takes nearly so long; a law that hangs is a law that failed.
 const LAW_SECONDS_MAX: u64 = 60;

@@ -64,22 +64,25 @@ pub(super) fn renewed(shape: &Shape) -> String {
     format!("{} {locked_at} = now(){touched} WHERE {}", update(shape), held(shape))
 }
 
+/// Tried again later; without an error it was no attempt.
 pub(super) fn retry(shape: &Shape) -> String {
     let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
     let states = &shape.profile.states;
     let state = match shape.quoted(Column::MaxAttempts) {
         Some(most) => either(
             shape,
-            &format!("t.{attempts} + 1 >= t.{most}"),
+            &format!("s.error IS NOT NULL AND t.{attempts} + 1 >= t.{most}"),
             &states.dead.literal(),
             &states.pending.literal(),
         ),
         None => states.pending.literal(),
     };
-    let error = also_set(shape, Column::LastError, "s.error");
+    let last = shape.quoted(Column::LastError).map(|last| format!("coalesce(s.error, t.{last})"));
+    let error = also_set(shape, Column::LastError, last.as_deref().unwrap_or_default());
     let available = shape.needed(Column::AvailableAt);
+    let counted = "CASE WHEN s.error IS NULL THEN 0 ELSE 1 END";
     format!(
-        "{} {status} = {state}, {attempts} = t.{attempts} + 1, {available} = now() + s.after * interval '1 millisecond'{error}, {}
+        "{} {status} = {state}, {attempts} = t.{attempts} + {counted}, {available} = now() + s.after * interval '1 millisecond'{error}, {}
 FROM unnest($1::text[], $3::int8[], $4::text[]) AS s (id, after, error)
 WHERE {}",
         update(shape),

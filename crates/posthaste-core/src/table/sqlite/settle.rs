@@ -63,23 +63,24 @@ pub(super) fn renewed(shape: &Shape) -> String {
     )
 }
 
+/// Tried again later; without an error it was no attempt.
 pub(super) fn retry(shape: &Shape) -> String {
     let (states, attempts) = (&shape.profile.states, shape.needed(Column::Attempts));
     let state = match shape.quoted(Column::MaxAttempts) {
         Some(most) => format!(
-            "CASE WHEN {attempts} + 1 >= {most} THEN {} ELSE {} END",
+            "CASE WHEN ?5 IS NOT NULL AND {attempts} + 1 >= {most} THEN {} ELSE {} END",
             states.dead.literal(),
             states.pending.literal()
         ),
         None => states.pending.literal(),
     };
+    let last = shape.quoted(Column::LastError).map(|last| format!("coalesce(?5, {last})"));
     format!(
-        "UPDATE {} SET {} = {state}, {} = ?4{}{}, {} WHERE {} = ?1 AND {}",
+        "UPDATE {} SET {} = {state}, {} = ?4, {attempts} = {attempts} + (?5 IS NOT NULL){}, {} WHERE {} = ?1 AND {}",
         shape.profile.table.quoted(),
         shape.needed(Column::Status),
         shape.needed(Column::AvailableAt),
-        attempt(shape),
-        also_set(shape, Column::LastError, "?5"),
+        also_set(shape, Column::LastError, last.as_deref().unwrap_or_default()),
         unlocked(shape, "?3"),
         shape.needed(Column::Id),
         guard(shape, "?2")

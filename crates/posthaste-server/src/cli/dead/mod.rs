@@ -19,7 +19,7 @@ pub(super) enum Verb {
     /// List dead events with why they died
     List(list::Args),
     /// Show one event with its payload and what the lanes did with it
-    Show(show::Args),
+    Show(show::ShowArgs),
     /// Send dead events again; they may arrive after later events of their key
     Redrive(redrive::Args),
     /// Give dead events up, with a record

@@ -9,16 +9,16 @@ use super::at::BrokerArgs;
 use crate::exit::Failure;
 use crate::http::wire::EventDocument;
 
-/// What `dead show` takes.
+/// What `dead show` takes. Its name is a group of arguments, and that of what it holds is taken.
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct Args {
+pub(in crate::cli) struct ShowArgs {
     #[command(flatten)]
     event: show::Args,
     #[command(flatten)]
     at: BrokerArgs,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(args: &ShowArgs, context: &Context) -> Result<(), Failure> {
     let filter = FilterArgs { ids: vec![args.event.id.clone()], ..FilterArgs::default() };
     let Some(letters) = args.at.letters(&filter)? else {
         return show::run(&args.event, context).await;

@@ -94,7 +94,17 @@ pub(in crate::store) struct Sorted {
 pub(in crate::store) struct Failures {
     pub(in crate::store) ids: Vec<String>,
     pub(in crate::store) after_ms: Vec<i64>,
-    pub(in crate::store) errors: Vec<String>,
+    /// None: it was not to be taken yet, which is no attempt.
+    pub(in crate::store) errors: Vec<Option<String>>,
+}
+
+impl Failures {
+    fn push(&mut self, id: String, after: Duration, error: Option<String>) {
+        self.ids.push(id);
+        // Never at once: whoever failed is due in the future.
+        self.after_ms.push((micros(after) / 1_000).max(1));
+        self.errors.push(error);
+    }
 }
 
 #[derive(Default, Debug)]
@@ -358,12 +368,8 @@ impl Held {
                 return;
             }
             Outcome::Delivered => sorted.delivered.push(id),
-            Outcome::Retry { after, error } => {
-                sorted.retry.ids.push(id);
-                // Never at once: whoever failed is due in the future.
-                sorted.retry.after_ms.push((micros(after) / 1_000).max(1));
-                sorted.retry.errors.push(said(&error.to_string()));
-            }
+            Outcome::Retry { after, error } => sorted.retry.push(id, after, Some(said(&error.to_string()))),
+            Outcome::Later { after } => sorted.retry.push(id, after, None),
             Outcome::Dead { error } => {
                 sorted.dead.ids.push(id);
                 sorted.dead.errors.push(said(&error.to_string()));

@@ -17,13 +17,8 @@ use crate::broker::amqp::naming::Names;
 use crate::broker::amqp::wire::Body;
 use crate::broker::amqp::wire::decode::decode;
 
-/// What a subscription says.
-#[expect(clippy::large_enum_variant, reason = "nearly all of them are messages, and each is moved once")]
-enum Heard {
-    Message(Arc<Names>, lapin::Result<lapin::message::Delivery>),
-    /// The broker ended it: its queue was deleted, or moved.
-    Ended(Arc<Names>),
-}
+/// What a subscription says, and which; nothing means that the broker ended it: its queue was deleted, or moved.
+type Heard = (Arc<Names>, Option<lapin::Result<lapin::message::Delivery>>);
 
 pub(super) struct AmqpFeed {
     line: Arc<Line>,
@@ -54,8 +49,8 @@ impl AmqpFeed {
     pub(super) fn add(&mut self, subscription: lapin::Consumer, names: Names) {
         let names = Arc::new(names);
         let last = Arc::clone(&names);
-        let messages = subscription.map(move |message| Heard::Message(Arc::clone(&names), message));
-        self.incoming.push(messages.chain(stream::once(async { Heard::Ended(last) })).boxed());
+        let messages = subscription.map(move |message| (Arc::clone(&names), Some(message)));
+        self.incoming.push(messages.chain(stream::once(async { (last, None) })).boxed());
     }
 
     async fn wait(&mut self, at_most: usize) -> Result<Vec<Delivery>> {
@@ -90,14 +85,14 @@ impl AmqpFeed {
 
     fn take_in(&mut self, heard: Option<Heard>) -> Result<()> {
         match heard {
-            Some(Heard::Message(names, Ok(message))) => {
+            Some((names, Some(Ok(message)))) => {
                 self.message(names, message);
                 Ok(())
             }
-            Some(Heard::Message(names, Err(error))) => {
+            Some((names, Some(Err(error)))) => {
                 Err(told(&format!("consume from the queue {:?}", names.queue), &error))
             }
-            Some(Heard::Ended(names)) => Err(Error::unavailable(format!(
+            Some((names, None)) => Err(Error::unavailable(format!(
                 "the broker ended the subscription to the queue {:?}: it was deleted, or its node is gone",
                 names.queue
             ))),

@@ -7,7 +7,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
-use posthaste_core::envelope::Envelope;
 use posthaste_core::store::Parcel;
 use posthaste_core::target::{DeliverError, DeliverKind};
 use serde_json::{Map, Value, json};
@@ -151,6 +150,7 @@ pub(in crate::broker::amqp) fn too_large(message: String) -> DeliverError {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_core::envelope::Envelope;
     use posthaste_core::time::Timestamp;
 
     use super::*;

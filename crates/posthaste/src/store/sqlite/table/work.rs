@@ -46,7 +46,7 @@ impl Ask {
             return Ok(Vec::new());
         }
         let mut statement = connection.prepare_cached(&sql.take)?;
-        let rows = statement.query_map((list(&picked), &*self.token, &now), |row| read(row))?;
+        let rows = statement.query_map((list(&picked), &*self.token, &now), read)?;
         let mut rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
         if self.is_ordered {
             rows.sort_by(|a, b| (a.place_in_key(), &a.id).cmp(&(b.place_in_key(), &b.id)));
