@@ -120,7 +120,8 @@ impl<D: Ground, S: Send + Sync + 'static> Engine<D, S> {
                 dones.push(self.nobody(event));
                 continue;
             };
-            let is_new = if mixed { new.contains(&identity(event)) } else { entered > 0 };
+            // Taken out: what is twice in the batch has its effect once.
+            let is_new = if mixed { new.remove(&identity(event)) } else { entered > 0 };
             if !is_new {
                 dones.push(Done::Duplicate);
                 continue;

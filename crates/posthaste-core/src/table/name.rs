@@ -152,7 +152,7 @@ mod tests {
         let long = "a".repeat(64);
         for name in ["", "a b", "a\"b", "a;b", "a'b", "a\0b", "Ä", "a--", "a)b", &long] {
             assert!(name.parse::<ColumnName>().is_err(), "{name:?}");
-            assert!(name.parse::<StateName>().is_err() || name == "a--", "{name:?}");
+            assert!(name.parse::<StateName>().is_err() || name == "a--" || name == long, "{name:?}");
             assert!(format!("s.{name}").parse::<TableName>().is_err(), "{name:?}");
         }
         assert!("a.b.c".parse::<TableName>().is_err());

@@ -120,7 +120,7 @@ fn every_mistake_is_reported_with_where_it_stands() {
     let found = problems(&settings);
     let expected = [
         "posthaste.toml:2: store.prefix = \"x;drop table\" is wrong: the table prefix",
-        "posthaste.toml:3: store.retian is not a setting; there are engine, idle_timeout,",
+        "posthaste.toml:3: store.retian is not a setting; there are columns, engine, idle_timeout,",
         "posthaste.toml:5: relay.lease = 10 must be a text in quotes",
         "posthaste.toml:8: lanes.main.to names the target \"rabbit\", which is not there",
         "posthaste.toml:9: nonsense is not a setting; there are lanes, log, prune,",

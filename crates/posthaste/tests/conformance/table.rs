@@ -80,6 +80,7 @@ pub(crate) fn exempt(law: &str) -> Option<&'static str> {
         "only_the_key_of_a_parked_event_waits"
         | "a_key_given_back_below_its_parked_event_is_still_held_above_it"
         | "a_slow_event_may_be_answered_in_the_same_settle"
+        | "what_is_put_off_waits_and_counts_no_attempt"
         | "discard_gives_up_dead_and_waiting_events_with_a_record"
         | "an_answer_for_a_discarded_event_changes_nothing"
         | "a_dead_event_that_blocks_holds_its_key_until_it_is_redriven"

@@ -21,7 +21,7 @@ use xtask::servers::{Kind, Server};
 use xtask::{Interrupt, Run};
 
 /// No fact of these tests takes nearly so long.
-pub(crate) const SOON: Duration = Duration::from_secs(60);
+pub(crate) const SOON: Duration = Duration::from_secs(150);
 
 /// What a test looks at the broker with: its own connection, an exchange, and queues whose names begin alike.
 pub(crate) struct Stand {

@@ -84,6 +84,17 @@ impl Line {
     }
 }
 
+impl Drop for Line {
+    /// Closes the channel before the client cancels the subscriptions, which it would do first: the next member of the group
+    /// would become the active one and get what comes after the messages that are not back yet.
+    fn drop(&mut self) {
+        if self.ordered && self.channel.status().connected() {
+            // Sent when it is first polled.
+            let _ = self.channel.close(200, "let go".into()).now_or_never();
+        }
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
