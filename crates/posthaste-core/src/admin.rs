@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::envelope::Envelope;
 use crate::lane::LaneName;
 use crate::time::Timestamp;
-use crate::{BoxFuture, Result};
+use crate::{BoxFuture, Error, Result};
 
 /// Looks at a store and changes it; every change is recorded with its actor.
 pub trait Admin: Send + Sync {
@@ -395,6 +395,21 @@ impl Command {
             Self::PruneInbox { .. } => "prune-inbox",
             Self::Rebase { .. } => "rebase",
             Self::Erase { .. } => "erase",
+        }
+    }
+
+    /// What a broker that keeps nothing but dead letters is to do: redrive them or not, and whether only to count.
+    ///
+    /// # Errors
+    /// `Rejected` for what needs a log; `whose` names the broker.
+    pub fn on_dead_letters(&self, whose: &str) -> Result<(bool, bool)> {
+        match self {
+            Self::Redrive { dry_run } => Ok((true, *dry_run)),
+            Self::Discard { dry_run, .. } => Ok((false, *dry_run)),
+            other => Err(Error::rejected(format!(
+                "{whose} has no log to {}; it can redrive and discard dead letters",
+                other.name()
+            ))),
         }
     }
 }

@@ -57,16 +57,7 @@ impl Admin for LocalBroker {
         by: &'a Actor,
     ) -> BoxFuture<'a, Result<Applied>> {
         Box::pin(async move {
-            let (redrive, dry_run) = match &command {
-                Command::Redrive { dry_run } => (true, *dry_run),
-                Command::Discard { dry_run, .. } => (false, *dry_run),
-                other => {
-                    return Err(Error::rejected(format!(
-                        "the local broker has no log to {}; it can redrive and discard dead letters",
-                        other.name()
-                    )));
-                }
-            };
+            let (redrive, dry_run) = command.on_dead_letters("the local broker")?;
             let chosen = self.choose(filter, dry_run);
             tracing::info!(
                 actor = by.name,

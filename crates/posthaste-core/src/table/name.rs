@@ -149,10 +149,10 @@ mod tests {
 
     #[test]
     fn hostile_names_are_refused() {
-        let long = "a".repeat(64);
+        let long = "a".repeat(STATE_BYTES_MAX.max(NAME_BYTES_MAX) + 1);
         for name in ["", "a b", "a\"b", "a;b", "a'b", "a\0b", "Ä", "a--", "a)b", &long] {
             assert!(name.parse::<ColumnName>().is_err(), "{name:?}");
-            assert!(name.parse::<StateName>().is_err() || name == "a--" || name == long, "{name:?}");
+            assert!(name.parse::<StateName>().is_err() || name == "a--", "{name:?}");
             assert!(format!("s.{name}").parse::<TableName>().is_err(), "{name:?}");
         }
         assert!("a.b.c".parse::<TableName>().is_err());

@@ -120,6 +120,7 @@ pub const ROW_LAWS: &[StoreLaw] = laws![
     rows::a_stale_claim_settles_nothing_and_says_so,
     rows::renewing_keeps_what_was_claimed,
     rows::a_row_whose_lease_ends_too_often_is_dead,
+    rows::a_row_that_is_put_off_waits_and_counts_no_attempt,
     rows::terminal_rows_never_move_by_themselves,
     rows::relays_claim_apart_and_together_everything,
     rows::the_order_of_a_key_holds_between_relays,

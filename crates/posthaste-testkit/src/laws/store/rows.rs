@@ -89,6 +89,30 @@ pub async fn a_row_whose_lease_ends_too_often_is_dead(bench: StoreBench) -> LawR
     Err(crate::law::Verdict::broken(format_args!("not dead after {LEASES_MAX} leases that ended")))
 }
 
+/// Puts a row off that has failed before: it waits, and what is known of its failure stays as it is.
+pub async fn a_row_that_is_put_off_waits_and_counts_no_attempt(bench: StoreBench) -> LawResult {
+    bench.publish(&["a"]).await?;
+    let main = lane("main");
+    let driver = bench.drive(&main).await?;
+    driver.settle_as(&driver.claim_all().await?, retry(SECOND)).await?;
+    let failed = bench.view(&main.name, "a").await?;
+    ensure_eq!((failed.state, failed.attempts), (EventState::Retrying, 1), "after a failure");
+    ensure!(failed.last_error.is_some(), "it does not say why it failed");
+    bench.pass(SECOND);
+    for _ in 0..2 {
+        let claimed = driver.claim_all().await?;
+        ensure_eq!(one(&claimed, "a")?.parcel.attempt, 2, "its attempt");
+        driver.settle_as(&claimed, Outcome::Later { after: SECOND * 5 }).await?;
+        let view = bench.view(&main.name, "a").await?;
+        ensure_eq!((view.attempts, &view.last_error), (1, &failed.last_error), "its failure");
+        bench.pass(SECOND * 4);
+        driver.renew().await?;
+        ensure!(driver.claim_all().await?.is_empty(), "claimed before it was due");
+        bench.pass(SECOND);
+    }
+    Ok(())
+}
+
 /// Delivered and dead rows stay so, whatever time passes and whoever acquires.
 pub async fn terminal_rows_never_move_by_themselves(bench: StoreBench) -> LawResult {
     bench.publish(&["a", "b"]).await?;

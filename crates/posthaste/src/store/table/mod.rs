@@ -13,7 +13,7 @@ pub(in crate::store) mod row;
 
 use std::time::Duration;
 
-use posthaste_core::admin::Command;
+use posthaste_core::admin::{Actor, Applied, Command};
 use posthaste_core::lane::{LaneName, LaneSpec};
 use posthaste_core::table::Profile;
 use posthaste_core::{Error, Result};
@@ -61,6 +61,19 @@ pub(in crate::store) fn not_ours(profile: &Profile) -> Error {
         profile.table,
         profile.name()
     ))
+}
+
+/// Notes what an operator did. The table is not ours, and there is no other place: the log is the record.
+pub(in crate::store) fn note(command: &Command, by: &Actor, applied: Applied) {
+    let (matched, changed) = (applied.matched, applied.changed);
+    tracing::info!(
+        command = command.name(),
+        by = by.name,
+        via = by.via,
+        matched,
+        changed,
+        "an operator's command"
+    );
 }
 
 /// What is said about a command that a table cannot do.

@@ -98,16 +98,7 @@ impl Admin for AmqpBroker {
         by: &'a Actor,
     ) -> BoxFuture<'a, Result<Applied>> {
         Box::pin(async move {
-            let (redrive, dry_run) = match &command {
-                Command::Redrive { dry_run } => (true, *dry_run),
-                Command::Discard { dry_run, .. } => (false, *dry_run),
-                other => {
-                    return Err(Error::rejected(format!(
-                        "RabbitMQ has no log to {}; it can redrive and discard dead letters",
-                        other.name()
-                    )));
-                }
-            };
+            let (redrive, dry_run) = command.on_dead_letters("RabbitMQ")?;
             let mut applied = Applied::default();
             for names in self.subscriptions(filter).await? {
                 let walked = self.walk(filter, &names, dry_run, |_| match (dry_run, redrive) {

@@ -17,7 +17,7 @@ use super::super::value::{Arg, Stamp, arg, args};
 use super::claim::{millis, read};
 use super::{PostgresTable, told};
 use crate::store::table::look::{Progress, is_wanted, page_end, page_place, view};
-use crate::store::table::{cannot, nobodys_lane};
+use crate::store::table::{cannot, nobodys_lane, note};
 
 const PAGE_MAX: u32 = 1_000;
 /// How many rows one statement of a command changes.
@@ -142,15 +142,7 @@ impl PostgresTable {
             }
             other => return Err(cannot(other)),
         };
-        // The table is not ours, and there is no other place: the log is the record.
-        tracing::info!(
-            command = command.name(),
-            by = by.name,
-            via = by.via,
-            matched = applied.matched,
-            changed = applied.changed,
-            "an operator's command"
-        );
+        note(&command, by, applied);
         Ok(applied)
     }
 

@@ -21,7 +21,7 @@ use super::super::writer::Kind;
 use super::SqliteTable;
 use super::work::{list, read, text};
 use crate::store::table::look::{Progress, fits, is_same, is_wanted, page_end, page_place, view};
-use crate::store::table::{cannot, nobodys_lane};
+use crate::store::table::{cannot, nobodys_lane, note};
 
 const PAGE_MAX: u32 = 1_000;
 /// How many rows one commit of a command changes.
@@ -125,15 +125,7 @@ impl SqliteTable {
             }
             other => return Err(cannot(other)),
         };
-        // The table is not ours, and there is no other place: the log is the record.
-        tracing::info!(
-            command = command.name(),
-            by = by.name,
-            via = by.via,
-            matched = applied.matched,
-            changed = applied.changed,
-            "an operator's command"
-        );
+        note(&command, by, applied);
         Ok(applied)
     }
 
