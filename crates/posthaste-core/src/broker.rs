@@ -74,10 +74,16 @@ pub trait Feed: Send {
 pub struct Delivery {
     /// The event.
     pub envelope: Arc<Envelope>,
-    /// Which delivery to this group this is, counted from 1, as far as the broker knows.
+    /// Which attempt this is, counted from 1: one more than have failed, as far as the broker knows. That it was handed out
+    /// before and came back without an answer is no failure: its consumer was stopped, or lost the broker.
     pub attempt: u32,
     /// How it is answered.
     pub receipt: Box<dyn Receipt>,
+    /// Set where it came back without an answer so often that it may be what ends its consumers: it is handled alone then, and
+    /// on record.
+    pub trial: Option<Box<dyn Trial>>,
+    /// How often it ended its consumer's process; known once it is on trial.
+    pub(crate) crashes: u32,
     /// Since when a consumer holds it, and its key with it, because the broker would let others of the key pass.
     pub(crate) held_since: Option<tokio::time::Instant>,
 }
@@ -85,7 +91,25 @@ pub struct Delivery {
 impl Delivery {
     /// Joins an event and its receipt.
     pub fn new(envelope: Arc<Envelope>, attempt: u32, receipt: Box<dyn Receipt>) -> Self {
-        Self { envelope, attempt, receipt, held_since: None }
+        Self { envelope, attempt, receipt, trial: None, crashes: 0, held_since: None }
+    }
+
+    /// Has it handled alone, and on this record.
+    #[must_use]
+    pub fn on_trial(mut self, trial: Box<dyn Trial>) -> Self {
+        self.trial = Some(trial);
+        self
+    }
+
+    /// Which attempt this is, with those that ended the process.
+    pub(crate) fn attempt_in_all(&self) -> u32 {
+        self.attempt.saturating_add(self.crashes)
+    }
+
+    /// Puts something around its receipt, for brokers that stand in front of others.
+    #[must_use]
+    pub fn with_receipt(self, around: impl FnOnce(Box<dyn Receipt>) -> Box<dyn Receipt>) -> Self {
+        Self { receipt: around(self.receipt), ..self }
     }
 }
 
@@ -97,6 +121,23 @@ pub trait Receipt: Send {
     fn release(self: Box<Self>, after: Duration, count: Count) -> BoxFuture<'static, Result<()>>;
     /// To the dead letters, confirmed, then acknowledged.
     fn bury(self: Box<Self>, reason: Reason) -> BoxFuture<'static, Result<()>>;
+}
+
+/// The record of an event that may be what ends its consumers' processes: what has begun and never ended, ended the process.
+///
+/// A consumer handles such an event alone, so that it is the one to blame, and not others that were at work beside it.
+pub trait Trial: Send {
+    /// Writes down that handling begins. Answers how often it began before, here or elsewhere, and never ended.
+    ///
+    /// # Errors
+    /// When nothing could be written down; the event is handled all the same.
+    fn begin(&mut self) -> BoxFuture<'_, Result<u32>>;
+    /// Writes down that handling has ended, well or not: the process is still there. What only lets go of a trial, in a process
+    /// that lives on, must count as that too.
+    ///
+    /// # Errors
+    /// When nothing could be written down.
+    fn end(&mut self) -> BoxFuture<'_, Result<()>>;
 }
 
 /// Whether a delivery that is given back was an attempt.

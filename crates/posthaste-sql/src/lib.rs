@@ -10,12 +10,14 @@
 
 mod driver;
 mod error;
+mod fault;
 mod statement;
 mod tx;
 
 #[cfg(feature = "deadpool-postgres")]
 pub use driver::PooledTransaction;
 pub use error::SqlError;
+pub use fault::Fault;
 pub use statement::{Dialect, Statement, Value};
 pub use tx::{BlockingTx, BoxFuture, Database, Tx};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use posthaste_core::admin::Admin;
 use posthaste_core::broker::Broker;
 use posthaste_core::local::LocalBroker;
-use posthaste_core::{BoxFuture, Result};
+use posthaste_core::{BoxFuture, Error, Result};
 
 /// Opens a fresh scope of a broker for every law.
 pub trait BrokerRigMaker: Send + Sync {
@@ -15,6 +15,10 @@ pub trait BrokerRigMaker: Send + Sync {
     fn missing(&self) -> Option<String>;
     /// A broker whose topics and groups nobody else uses.
     fn rig(&self) -> BoxFuture<'_, Result<BrokerBench>>;
+    /// Opens the scope at what [`BrokerBench::url`] said, in another process.
+    fn open_url<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<BrokerBench>> {
+        Box::pin(async move { Err(Error::config(format!("{} cannot open {url} again", self.name()))) })
+    }
 }
 
 /// A broker under the laws.
@@ -25,6 +29,9 @@ pub struct BrokerBench {
     pub admin: Option<Arc<dyn Admin>>,
     /// Stands before every topic and group of the law, so that laws do not meet.
     pub scope: String,
+    /// Where another process finds the same topics and groups, for [`BrokerRigMaker::open_url`]; `None` if the broker ends with
+    /// its process.
+    pub url: Option<String>,
 }
 
 /// The local broker under the laws.
@@ -44,7 +51,8 @@ impl BrokerRigMaker for LocalRigs {
         Box::pin(async {
             let broker = LocalBroker::builder().payload_bytes_max(64 * 1024).build();
             let admin: Arc<dyn Admin> = Arc::new(broker.clone());
-            Ok(BrokerBench { broker: Arc::new(broker), admin: Some(admin), scope: "law".to_owned() })
+            let scope = "law".to_owned();
+            Ok(BrokerBench { broker: Arc::new(broker), admin: Some(admin), scope, url: None })
         })
     }
 }

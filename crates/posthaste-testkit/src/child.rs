@@ -15,9 +15,10 @@ use posthaste_core::store::{Parcel, Store};
 use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, Target};
 use posthaste_core::{BoxFuture, BoxStream, Error, Result, crash};
 
+use crate::broker::BrokerRigMaker;
 use crate::drive::keyed;
 use crate::driver::DriverRigMaker;
-use crate::laws::consuming::{ConsumeBench, crashing};
+use crate::laws::consuming::{ConsumeBench, crashing, surviving};
 use crate::rig::RigMaker;
 
 /// Names the job of a child, as lines.
@@ -36,6 +37,8 @@ const DONE_WITHIN: Duration = Duration::from_secs(30);
 pub(crate) struct Job {
     pub(crate) backend: String,
     pub(crate) url: String,
+    /// The broker's name, if there is one in it, and where it is, if it outlives this process.
+    pub(crate) broker: (String, String),
     pub(crate) journal: PathBuf,
     pub(crate) run: String,
     /// Where to end, and at the how-manieth time.
@@ -51,8 +54,10 @@ impl Job {
     /// Starts this program again for the job.
     pub(crate) fn spawn(&self, program: &Path) -> io::Result<tokio::process::Child> {
         let (point, nth) = self.point.clone().unwrap_or_default();
-        let lines =
-            [&self.backend, &self.url, &self.run, &point, &nth.to_string()].map(String::as_str).join("\n");
+        let (broker, broker_url) = &self.broker;
+        let nth = nth.to_string();
+        let lines = [&self.backend, &self.url, broker, broker_url, &self.run, &point, &nth];
+        let lines = lines.map(String::as_str).join("\n");
         let mut command = tokio::process::Command::new(program);
         command.env(JOB, format!("{lines}\n{}", self.journal.display())).kill_on_drop(true);
         command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null()).spawn()
@@ -62,10 +67,10 @@ impl Job {
     fn from_env() -> Option<Self> {
         let text = std::env::var(JOB).ok()?;
         let mut lines = text.split('\n').map(str::to_owned);
-        let (backend, url, run) = (lines.next()?, lines.next()?, lines.next()?);
-        let (point, nth) = (lines.next()?, lines.next()?.parse().ok()?);
+        let (backend, url, broker) = (lines.next()?, lines.next()?, (lines.next()?, lines.next()?));
+        let (run, point, nth) = (lines.next()?, lines.next()?, lines.next()?.parse().ok()?);
         let point = Some((point, nth)).filter(|(point, _)| !point.is_empty());
-        Some(Self { backend, url, run, point, journal: lines.next()?.into() })
+        Some(Self { backend, url, broker, run, point, journal: lines.next()?.into() })
     }
 }
 
@@ -73,14 +78,13 @@ impl Job {
 pub(crate) fn run_if_child(
     makers: &[Arc<dyn RigMaker>],
     databases: &[Arc<dyn DriverRigMaker>],
+    brokers: &[Arc<dyn BrokerRigMaker>],
 ) -> Option<ExitCode> {
     let job = Job::from_env()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let done = match runtime {
-        Ok(runtime) => match crashing::events_per_transaction(&job.run) {
-            Some(batch) => runtime.block_on(consume(&job, databases, batch)),
-            None => runtime.block_on(work(&job, makers)),
-        },
+        Ok(runtime) if job.broker.0.is_empty() => runtime.block_on(work(&job, makers)),
+        Ok(runtime) => runtime.block_on(consume(&job, databases, brokers)),
         Err(error) => Err(Error::config("no runtime").because(error)),
     };
     Some(match done {
@@ -92,15 +96,28 @@ pub(crate) fn run_if_child(
     })
 }
 
-/// Consumes what every other child of the law consumes too.
-async fn consume(job: &Job, databases: &[Arc<dyn DriverRigMaker>], batch: usize) -> Result<()> {
+/// Consumes as its law says, on the database and the broker of the law.
+async fn consume(
+    job: &Job,
+    databases: &[Arc<dyn DriverRigMaker>],
+    brokers: &[Arc<dyn BrokerRigMaker>],
+) -> Result<()> {
     let maker = databases.iter().find(|maker| maker.name() == job.backend);
     let maker = maker.ok_or_else(|| Error::config(format!("no database {}", job.backend)))?;
-    let bench = ConsumeBench::new(maker.open_url(&job.url).await?);
+    let (name, url) = &job.broker;
+    let broker = brokers.iter().find(|maker| maker.name() == name);
+    let broker = broker.ok_or_else(|| Error::config(format!("no broker {name}")))?;
+    let broker = if url.is_empty() { broker.rig().await? } else { broker.open_url(url).await? };
+    let no_child = Err("this is one".to_owned());
+    let bench = ConsumeBench::new(maker.open_url(&job.url).await?, broker, no_child);
     if let Some((point, nth)) = &job.point {
         crash::arm(point, *nth);
     }
-    crashing::consume(&bench, batch).await.map_err(|verdict| Error::unavailable(verdict.to_string()))
+    let consumed = match crashing::events_per_transaction(&job.run) {
+        Some(batch) => crashing::consume(&bench, batch).await,
+        None => surviving::be_killed(&bench).await,
+    };
+    consumed.map_err(|verdict| Error::unavailable(verdict.to_string()))
 }
 
 async fn work(job: &Job, makers: &[Arc<dyn RigMaker>]) -> Result<()> {

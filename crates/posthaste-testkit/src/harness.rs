@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
-use crate::broker::BrokerRigMaker;
+use crate::broker::{BrokerRigMaker, LocalRigs};
 use crate::child;
 use crate::drive::StoreBench;
 use crate::driver::DriverRigMaker;
 use crate::law::{LawResult, Verdict};
-use crate::laws::consuming::ConsumeBench;
+use crate::laws::consuming::{ConsumeBench, ConsumeChild};
 use crate::laws::line::{ChildCommand, LineBench};
 use crate::laws::tx::TxBench;
-use crate::laws::{BROKER_LAWS, CONSUMER_LAWS, LINE_LAWS, ROW_LAWS, STORE_LAWS, TX_LAWS};
+use crate::laws::{
+    BROKER_LAWS, CONSUMER_LAWS, ConsumerLaw, LANE_LAWS, LINE_LAWS, ROW_LAWS, STORE_LAWS, TX_LAWS,
+};
 use crate::rig::{RigClock, RigMaker};
 
 /// No law takes nearly so long; a law that hangs is a law that failed.
@@ -46,14 +48,16 @@ impl Settings {
 
 /// The whole of a conformance program: every law on every one of these backends and drivers that is asked for.
 ///
-/// `databases` are the drivers on which consumers are held to their laws; they can have several transactions at once.
+/// `databases` are the drivers on which consumers are held to their laws, with a local broker; they can have several
+/// transactions at once. `inbox` is the one of them on which they are held to them with every broker.
 pub fn run(
     stores: &[Arc<dyn RigMaker>],
     drivers: &[Arc<dyn DriverRigMaker>],
     databases: &[Arc<dyn DriverRigMaker>],
     brokers: &[Arc<dyn BrokerRigMaker>],
+    inbox: &Arc<dyn DriverRigMaker>,
 ) -> ExitCode {
-    if let Some(code) = child::run_if_child(stores, databases) {
+    if let Some(code) = child::run_if_child(stores, databases, brokers) {
         return code;
     }
     let settings = Settings::from_env();
@@ -66,10 +70,14 @@ pub fn run(
         trials.extend(tx_trials(maker, &settings));
     }
     for maker in databases.iter().filter(|maker| settings.wants(maker.name())) {
-        trials.extend(consumer_trials(maker, &settings));
+        let local: Arc<dyn BrokerRigMaker> = Arc::new(LocalRigs);
+        for laws in [CONSUMER_LAWS, LANE_LAWS] {
+            trials.extend(consumer_trials(maker.name(), laws, maker, &local, &settings));
+        }
     }
     for maker in brokers.iter().filter(|maker| settings.wants(maker.name())) {
         trials.extend(broker_trials(maker, &settings));
+        trials.extend(consumer_trials(maker.name(), CONSUMER_LAWS, inbox, maker, &settings));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
@@ -120,14 +128,22 @@ pub fn tx_trials(maker: &Arc<dyn DriverRigMaker>, settings: &Settings) -> Vec<Tr
     trials.collect()
 }
 
-/// Every law of consumers on a fresh database of this driver.
-pub fn consumer_trials(maker: &Arc<dyn DriverRigMaker>, settings: &Settings) -> Vec<Trial> {
-    let trials = CONSUMER_LAWS.iter().map(|law| {
-        let (maker, run) = (Arc::clone(maker), law.run);
-        trial(maker.name(), law.name, maker.missing(), settings, async move || {
-            let rig = maker.rig().await?;
-            let child = child_command(maker.name(), rig.url());
-            run(ConsumeBench { child, ..ConsumeBench::new(rig) }).await
+/// These laws of consumers on a fresh database of this driver, and a fresh scope of this broker; called after one of them.
+pub fn consumer_trials(
+    name: &str,
+    laws: &[ConsumerLaw],
+    database: &Arc<dyn DriverRigMaker>,
+    broker: &Arc<dyn BrokerRigMaker>,
+    settings: &Settings,
+) -> Vec<Trial> {
+    let trials = laws.iter().map(|law| {
+        let (database, broker, run) = (Arc::clone(database), Arc::clone(broker), law.run);
+        let missing = database.missing().or_else(|| broker.missing());
+        trial(name, law.name, missing, settings, async move || {
+            let (rig, scope) = (database.rig().await?, broker.rig().await?);
+            let child = child_command(database.name(), rig.url())
+                .map(|command| ConsumeChild { command, broker: broker.name().to_owned() });
+            run(ConsumeBench::new(rig, scope, child)).await
         })
     });
     trials.collect()

@@ -20,6 +20,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use posthaste_testkit::broker::LocalRigs;
+use posthaste_testkit::driver::DriverRigMaker;
 use posthaste_testkit::harness;
 use posthaste_testkit::memory::{MemoryDriver, MemoryRigs};
 
@@ -47,5 +48,7 @@ fn main() -> ExitCode {
             Arc::new(conformance::deadpool_postgres::DeadpoolPostgresDriver),
         ],
         &[Arc::new(LocalRigs), Arc::new(quorum), Arc::new(classic)],
+        // A file, so that child processes find it, and no server beside the broker's.
+        &(Arc::new(conformance::sqlx_sqlite::SqlxSqliteDriver) as Arc<dyn DriverRigMaker>),
     )
 }

@@ -13,7 +13,8 @@ use crate::envelope::{Envelope, KeyOf};
 /// Hands deliveries to workers, never two of a key at once.
 ///
 /// Workers take several at a time, so that the lock and the waking are paid once for many; one whose handler has to wait
-/// gives the rest of its share back.
+/// gives the rest of its share back. One that is on trial goes to a worker when no other has anything, and until it is back
+/// nobody gets anything.
 pub(super) struct Desk {
     state: Mutex<State>,
     /// Rings when there is something to take, or when nothing will come any more.
@@ -33,6 +34,10 @@ struct State {
     held: BTreeMap<(Instant, u64), Delivery>,
     holds: u64,
     unsettled: usize,
+    /// How many are at workers.
+    working: usize,
+    /// Whether the one that is at a worker is on trial.
+    is_alone: bool,
     closed: bool,
 }
 
@@ -87,7 +92,7 @@ impl Desk {
         let mut state = self.lock();
         let fair = state.ready.len().div_ceil(workers.max(1));
         let count = fair.min(most).min(state.ready.len());
-        share.extend(state.ready.drain(..count));
+        share.extend((0..count).map_while(|_| state.next()));
         !(state.closed && state.unsettled == 0)
     }
 
@@ -97,6 +102,7 @@ impl Desk {
             return;
         }
         let mut state = self.lock();
+        state.working -= share.len();
         while let Some(delivery) = share.pop_back() {
             state.ready.push_front(delivery);
         }
@@ -111,8 +117,8 @@ impl Desk {
             return;
         }
         let mut state = self.lock();
-        state.unsettled -= events.len();
-        let before = state.ready.len();
+        let (settled, before) = (events.len(), state.ready.len());
+        state.unsettled -= settled;
         for event in events.drain(..) {
             if self.by_key
                 && let Some(key) = &event.key
@@ -120,7 +126,8 @@ impl Desk {
                 state.free(key);
             }
         }
-        let (freed, over) = (state.ready.len() - before, state.closed && state.unsettled == 0);
+        let freed = state.left_worker(settled).max(state.ready.len() - before);
+        let over = state.closed && state.unsettled == 0;
         drop(state);
         self.room.notify_one();
         if over {
@@ -133,6 +140,7 @@ impl Desk {
     /// is behind it are answered instead, to be given back in this order.
     pub(super) fn hold(&self, delivery: Delivery, until: Instant) -> Vec<Delivery> {
         let mut state = self.lock();
+        let may_begin = state.left_worker(1);
         if state.closed {
             let key = delivery.envelope.key.clone().unwrap_or_default();
             let behind = state.keys.remove(key.as_str()).unwrap_or_default();
@@ -146,6 +154,7 @@ impl Desk {
         let number = state.holds;
         state.held.insert((until, number), delivery);
         drop(state);
+        self.wake(may_begin);
         // Whoever watches the time learns of it.
         self.room.notify_one();
         Vec::new()
@@ -210,6 +219,28 @@ impl Desk {
 const WAKES_MAX: usize = 16;
 
 impl State {
+    /// The next one for a worker. One that is on trial, and whatever is behind it, waits until everybody is done.
+    fn next(&mut self) -> Option<Delivery> {
+        let on_trial = self.ready.front()?.trial.is_some();
+        if self.is_alone || (on_trial && self.working > 0) {
+            return None;
+        }
+        self.is_alone = on_trial;
+        self.working += 1;
+        self.ready.pop_front()
+    }
+
+    /// So many are at no worker any more. Answers how many waited for that.
+    fn left_worker(&mut self, count: usize) -> usize {
+        self.working -= count;
+        let on_trial_next = self.ready.front().is_some_and(|next| next.trial.is_some());
+        if self.working > 0 || !(self.is_alone || on_trial_next) {
+            return 0;
+        }
+        self.is_alone = false;
+        self.ready.len()
+    }
+
     fn admit_by_key(&mut self, delivery: Delivery) {
         let key = delivery.envelope.key.as_deref().unwrap_or_default();
         if let Some(waiting) = self.keys.get_mut(key) {
@@ -227,5 +258,114 @@ impl State {
                 self.keys.remove(key);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::broker::{Count, Reason, Receipt, Trial};
+    use crate::{BoxFuture, Result};
+
+    struct Quiet;
+
+    impl Receipt for Quiet {
+        fn ack(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn release(self: Box<Self>, _: Duration, _: Count) -> BoxFuture<'static, Result<()>> {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn bury(self: Box<Self>, _: Reason) -> BoxFuture<'static, Result<()>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    impl Trial for Quiet {
+        fn begin(&mut self) -> BoxFuture<'_, Result<u32>> {
+            Box::pin(async { Ok(0) })
+        }
+
+        fn end(&mut self) -> BoxFuture<'_, Result<()>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    /// An event with this id, which is its key too; one with a question mark is on trial.
+    fn delivery(id: &str) -> Delivery {
+        let mut envelope = Envelope::new("t", "");
+        envelope.id = id.to_owned();
+        envelope.key = Some(id.to_owned());
+        let delivery = Delivery::new(Arc::new(envelope), 1, Box::new(Quiet));
+        if id.contains('?') { delivery.on_trial(Box::new(Quiet)) } else { delivery }
+    }
+
+    fn desk(ids: &[&str]) -> Desk {
+        let desk = Desk::new(true, 100);
+        desk.admit(ids.iter().map(|id| delivery(id)).collect());
+        desk
+    }
+
+    fn take(desk: &Desk) -> VecDeque<Delivery> {
+        let mut share = VecDeque::new();
+        desk.take(&mut share, 10, 1);
+        share
+    }
+
+    fn ids(share: &VecDeque<Delivery>) -> Vec<&str> {
+        share.iter().map(|one| one.envelope.id.as_str()).collect()
+    }
+
+    fn settle(desk: &Desk, share: VecDeque<Delivery>) {
+        desk.settled(&mut share.into_iter().map(|one| one.envelope).collect());
+    }
+
+    #[test]
+    fn one_on_trial_is_at_a_worker_alone() {
+        let desk = desk(&["a", "b", "c?", "d?", "e"]);
+        let first = take(&desk);
+        assert_eq!(ids(&first), ["a", "b"]);
+        assert!(take(&desk).is_empty(), "others are at work");
+        settle(&desk, first);
+        for alone in ["c?", "d?"] {
+            let one = take(&desk);
+            assert_eq!(ids(&one), [alone]);
+            assert!(take(&desk).is_empty(), "it is alone");
+            settle(&desk, one);
+        }
+        assert_eq!(ids(&take(&desk)), ["e"]);
+    }
+
+    #[test]
+    fn one_on_trial_that_is_held_or_given_back_lets_others_work() {
+        let desk = desk(&["a?", "b", "c"]);
+        let mut held = take(&desk);
+        assert_eq!(ids(&held), ["a?"]);
+        desk.hold(held.pop_front().unwrap(), Instant::now());
+        let mut rest = take(&desk);
+        assert_eq!(ids(&rest), ["b", "c"]);
+        desk.ripen(Instant::now());
+        assert!(take(&desk).is_empty(), "others are at work");
+        let mut last = rest.split_off(1);
+        settle(&desk, rest);
+        desk.give_back(&mut last);
+        assert_eq!(ids(&take(&desk)), ["c"], "it was given back in front");
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_one_on_trial_is_woken_when_it_is_done() {
+        let desk = desk(&["a?", "b"]);
+        let alone = take(&desk);
+        // What was rung for the first two.
+        desk.work_next().await;
+        let mut woken = std::pin::pin!(desk.work_next());
+        woken.as_mut().enable();
+        settle(&desk, alone);
+        tokio::time::timeout(Duration::from_secs(5), woken).await.unwrap();
+        assert_eq!(ids(&take(&desk)), ["b"]);
     }
 }

@@ -5,21 +5,23 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use super::classify;
+use crate::Error;
 use crate::broker::Reason;
-use crate::{Error, ErrorKind};
 
 /// Any error, boxed.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// Why an event was not handled, and what is to become of it.
 ///
-/// Any error becomes one with `?`: the event is then tried again, as the consumer's retry policy says. The named ways:
+/// Any error becomes one with `?`: the event is then tried again, as the consumer's retry policy says, unless the error says that
+/// this is vain. The named ways:
 ///
 /// ```
 /// # use posthaste_core::consumer::Failure;
 /// # use std::time::Duration;
 /// # fn example(stock: u32, open: bool) -> Result<(), Failure> {
-/// let quantity: u32 = "12".parse()?;                                  // any error: tried again
+/// let quantity: u32 = "12".parse()?;                                  // any error: tried again, mostly
 /// if quantity == 0 {
 ///     return Err(Failure::reject("an order of nothing").code("empty"));   // dead now, with the reason
 /// }
@@ -64,6 +66,13 @@ impl Failure {
     /// Tried again after this time; the attempt does not count.
     pub fn later(after: Duration) -> Self {
         Self { class: Class::Later(after), code: Cow::Borrowed("later"), ..Self::retry("not yet") }
+    }
+
+    /// Somebody answered with this HTTP status: what the server could not do (5xx) and what came too soon is tried again, what it
+    /// will not do is dead.
+    pub fn status(status: u16, cause: impl Into<BoxError>) -> Self {
+        let (class, code) = classify::of_status(status);
+        Self { class, code: Cow::Borrowed(code), ..Self::retry(cause) }
     }
 
     /// Names it with a stable word, by which dead letters are grouped.
@@ -137,6 +146,14 @@ impl Failure {
         Self::reject(format!("no handler takes events of type {event_type:?}")).code("unhandled")
     }
 
+    pub(crate) fn crashed(times: u32) -> Self {
+        let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
+        let said = format!(
+            "the process that handled this event alone ended {times} without an answer: it was killed, or it crashed; find out why before it is redriven"
+        );
+        Self::reject(said).code("crash")
+    }
+
     /// The database or another store of ours failed: the handler's work is undone.
     pub(crate) fn database(doing: &str, error: posthaste_sql::SqlError) -> Self {
         Self::retry(Error::from(error).during(doing)).code("database")
@@ -147,28 +164,24 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = self.cause.to_string();
-        let mut cause = self.cause.source();
-        while let Some(error) = cause {
+        for error in classify::causes(self.cause.as_ref()).skip(1) {
             let more = error.to_string();
             if !text.contains(&more) {
                 text = format!("{text}: {more}");
             }
-            cause = error.source();
         }
         f.write_str(&text)
     }
 }
 
+/// Classified by what it is and what caused it: connections that break, time that is over, databases that are busy and whatever
+/// nobody knows are tried again; what is not allowed, what has the wrong values and what was cancelled is dead. The documentation
+/// on handling events has the table.
 impl<E: Into<BoxError>> From<E> for Failure {
     fn from(error: E) -> Self {
-        let failure = Self::retry(error);
-        // Our own errors say who must act: what the caller got wrong stays wrong.
-        match failure.downcast_ref::<Error>().map(Error::kind) {
-            Some(ErrorKind::Rejected | ErrorKind::TooLarge) => {
-                Self { class: Class::Reject, code: Cow::Borrowed("rejected"), ..failure }
-            }
-            _ => failure,
-        }
+        let cause = error.into();
+        let (class, code) = classify::classify(cause.as_ref());
+        Self { class, code: Cow::Borrowed(code), ..Self::retry(cause) }
     }
 }
 

@@ -16,6 +16,7 @@
 
 mod batch;
 mod check;
+mod classify;
 mod crew;
 mod cx;
 mod dedup;

@@ -63,7 +63,9 @@ impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
                 }
                 continue;
             }
-            if self.batch > 1 {
+            if share.front().is_some_and(|first| first.trial.is_some()) {
+                self.handle_on_trial(&mut share, &mut finished).await;
+            } else if self.batch > 1 {
                 self.handle_batch(&mut share, &mut finished).await;
             } else {
                 self.handle_share(&mut share, &mut finished).await;
@@ -85,6 +87,36 @@ impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
             self.settle(delivery, done, finished).await;
             tokio::task::coop::consume_budget().await;
         }
+    }
+
+    /// Handles one that may be what ends its consumers: alone, and on record. After as many ends of the process as it has
+    /// attempts it is dead.
+    async fn handle_on_trial(&self, share: &mut VecDeque<Delivery>, finished: &mut Vec<Arc<Envelope>>) {
+        let Some(mut delivery) = share.pop_front() else { return };
+        let Some(mut trial) = delivery.trial.take() else { return share.push_front(delivery) };
+        let begun = trial.begin().await;
+        delivery.crashes = self.recorded(begun, &delivery.envelope);
+        let tried = delivery.attempt_in_all() - 1;
+        let done = if delivery.crashes > 0 && self.engine.policy.next(tried, None).is_none() {
+            let failure = Failure::crashed(delivery.crashes);
+            // It is not tried once more.
+            delivery.crashes -= 1;
+            Some(Done::Failed(failure))
+        } else {
+            self.handle_one(&delivery.envelope, delivery.attempt_in_all(), share, finished).await
+        };
+        let ended = trial.end().await;
+        self.recorded(ended, &delivery.envelope);
+        delivery.trial = Some(trial);
+        self.settle(delivery, done, finished).await;
+    }
+
+    /// What was written down about a trial; nothing if it could not be.
+    fn recorded<T: Default>(&self, written: Result<T>, envelope: &Envelope) -> T {
+        written.unwrap_or_else(|error| {
+            warn!({ field::CONSUMER } = &*self.engine.name, { field::EVENT_ID } = envelope.id, { field::ERROR } = %error, "it could not be written down that an event is on trial");
+            T::default()
+        })
     }
 
     /// Handles one event within its time; `None` when the consumer was told to let go of it. The rest of the share is given
@@ -133,7 +165,7 @@ impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
         finished: &mut Vec<Arc<Envelope>>,
     ) -> Stepped {
         let meters = &self.engine.meters;
-        let (envelope, attempt) = (Arc::clone(&delivery.envelope), delivery.attempt);
+        let (envelope, attempt) = (Arc::clone(&delivery.envelope), delivery.attempt_in_all());
         let failure = match done {
             Some(Done::Failed(failure)) => failure,
             Some(Done::Handled) => {
@@ -230,7 +262,7 @@ impl<D: Ground, S: Send + Sync + 'static> Shop<D, S> {
 
     /// What a failure means; an event that has held its key for too long is dead.
     fn judge(&self, failure: &Failure, delivery: &Delivery) -> Then {
-        let then = self.engine.judge(failure, &delivery.envelope, delivery.attempt);
+        let then = self.engine.judge(failure, &delivery.envelope, delivery.attempt_in_all());
         match (then, self.hold_max, delivery.held_since) {
             (Then::Again(_) | Then::Later(_), Some(most), Some(since)) if since.elapsed() >= most => {
                 Then::Dead(failure.reason_after_holding(most))

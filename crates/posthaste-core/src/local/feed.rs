@@ -169,7 +169,7 @@ impl Receipt for LocalReceipt {
 
 impl Drop for LocalReceipt {
     fn drop(&mut self) {
-        // Nobody knows what happened to it: it counts as an attempt, so that an event that kills its consumer ends.
-        self.give_back(Duration::ZERO, true);
+        // Whoever had it was dropped; an event that kills its process would have killed this broker, too.
+        self.give_back(Duration::ZERO, false);
     }
 }

@@ -10,7 +10,7 @@ use crate::drive::StoreBench;
 use crate::law::Law;
 use crate::laws;
 use broker::{BrokerBench, dying as burying, keeping, ordering, sharing as group_sharing};
-use consuming::{ConsumeBench, crashing as dying_out, effects, failing as refusing};
+use consuming::{ConsumeBench, crashing as dying_out, effects, failing as refusing, surviving};
 use line::{LineBench, crashing, delivering, failing, freezing, sharing, stopping};
 use tx::TxBench;
 
@@ -206,13 +206,12 @@ pub const BROKER_LAWS: &[BrokerLaw] = laws![
 /// A law on a consumer.
 pub type ConsumerLaw = Law<ConsumeBench>;
 
-/// What a consumer with an inbox obeys, on every database. Their names have the word consumer, by which they are chosen.
+/// What a consumer with an inbox obeys, on every database and from every broker. Their names have the word consumer, by which they are chosen.
 pub const CONSUMER_LAWS: &[ConsumerLaw] = laws![
     effects::a_consumer_that_dies_between_commit_and_ack_has_the_effect_once,
     effects::a_consumer_dropped_at_any_moment_has_each_effect_once,
     effects::two_consumers_that_get_the_same_events_have_each_effect_once,
     effects::a_consumer_in_batches_has_each_effect_once,
-    effects::a_lane_into_a_consumer_has_each_effect_once,
     dying_out::a_consumer_that_crashes_with_its_inbox_row_written_has_each_effect_once,
     dying_out::a_consumer_that_crashes_before_its_commit_has_each_effect_once,
     dying_out::a_consumer_that_crashes_when_it_has_committed_has_each_effect_once,
@@ -223,4 +222,9 @@ pub const CONSUMER_LAWS: &[ConsumerLaw] = laws![
     refusing::a_consumer_keeps_the_order_of_a_key_across_a_retry,
     refusing::a_consumer_s_dead_letters_add_up,
     refusing::a_consumer_in_batches_isolates_a_failing_event,
+    surviving::a_consumer_s_killer_ends_dead_and_its_neighbours_live,
+    surviving::a_consumer_that_only_ends_spends_no_attempt,
 ];
+
+/// What a consumer obeys as the target of a lane, on every database; no broker is in it.
+pub const LANE_LAWS: &[ConsumerLaw] = laws![effects::a_lane_into_a_consumer_has_each_effect_once];

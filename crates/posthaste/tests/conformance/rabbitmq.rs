@@ -39,13 +39,23 @@ impl BrokerRigMaker for RabbitmqRigs {
     fn rig(&self) -> BoxFuture<'_, Result<BrokerBench>> {
         Box::pin(async move {
             let scope = format!("law-{}", &posthaste::envelope::fresh_id()[24..]);
-            let url = url().unwrap_or_default();
-            let queues = self.queues;
-            let url =
-                format!("{url}?exchange={scope}&queue_type={queues}&retry_queue_type={queues}&{SETTINGS}");
-            let broker = AmqpBroker::new(url.parse::<Settings>()?)?;
-            let admin: Arc<dyn Admin> = Arc::new(broker.clone());
-            Ok(BrokerBench { broker: Arc::new(broker), admin: Some(admin), scope })
+            let (url, queues) = (url().unwrap_or_default(), self.queues);
+            let types = format!("queue_type={queues}&retry_queue_type={queues}");
+            open(&scope, format!("{url}?exchange={scope}&{types}&{SETTINGS}"))
         })
     }
+
+    fn open_url<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<BrokerBench>> {
+        Box::pin(async move {
+            let (scope, url) = url.split_once(' ').unwrap_or_default();
+            open(scope, url.to_owned())
+        })
+    }
+}
+
+fn open(scope: &str, url: String) -> Result<BrokerBench> {
+    let broker = AmqpBroker::new(url.parse::<Settings>()?)?;
+    let admin: Arc<dyn Admin> = Arc::new(broker.clone());
+    let (scope, url) = (scope.to_owned(), Some(format!("{scope} {url}")));
+    Ok(BrokerBench { broker: Arc::new(broker), admin: Some(admin), scope, url })
 }

@@ -1,11 +1,12 @@
 //! Processes that end at a named point of handling, as if the machine had lost its power there.
 //!
-//! Each child gets the same events from a broker that knows nothing of the children before, as a broker that has heard no
-//! acknowledgement would bring them. Two of them end at the point, the last one finishes.
+//! Two children end at the point, the last one finishes. Where the broker outlives them, they share it. Where it ends with its
+//! process, each child gets the same events from a broker that knows nothing of the children before, as a broker that has heard
+//! no acknowledgement would bring them.
 
 use std::path::PathBuf;
 
-use super::{ConsumeBench, consume_all};
+use super::{ConsumeBench, ids};
 use crate::child::Job;
 use crate::ensure;
 use crate::law::{LawResult, Verdict};
@@ -35,21 +36,25 @@ at_each_point! {
 
 async fn a_crash_has_each_effect_once(bench: ConsumeBench, point: &str, batch: usize) -> LawResult {
     let child = bench.child.clone().map_err(Verdict::skipped)?;
+    let broker = bench.broker.url.clone();
+    if broker.is_some() {
+        bench.publish(EVENTS).await?;
+    }
     let job = |armed: Option<u32>| Job {
-        backend: child.backend.clone(),
-        url: child.url.clone(),
+        backend: child.command.backend.clone(),
+        url: child.command.url.clone(),
+        broker: (child.broker.clone(), broker.clone().unwrap_or_default()),
         journal: PathBuf::new(),
         run: format!("{CONSUME}{batch}"),
         point: armed.map(|nth| (point.to_owned(), nth)),
     };
     for nth in [1, 3] {
-        let ended = job(Some(nth)).start(&child.program).await.map_err(Verdict::broken)?;
+        let ended = job(Some(nth)).start(&child.command.program).await.map_err(Verdict::broken)?;
         ensure!(ended.code().is_none(), "the child was not ended at {point:?} but by {ended}");
     }
-    let ended = job(None).start(&child.program).await.map_err(Verdict::broken)?;
+    let ended = job(None).start(&child.command.program).await.map_err(Verdict::broken)?;
     ensure!(ended.success(), "the last child ended with {ended}");
-    let ids: Vec<String> = (0..EVENTS).map(|number| format!("{number:03}")).collect();
-    bench.each_once(&ids).await
+    bench.each_once(&ids(EVENTS)).await
 }
 
 /// Begins the name of a run that consumes.
@@ -62,8 +67,11 @@ pub(crate) fn events_per_transaction(run: &str) -> Option<usize> {
 
 /// What a child does.
 pub(crate) async fn consume(bench: &ConsumeBench, batch: usize) -> LawResult {
-    let consumer = bench.consumer(|_, _| Ok(())).workers(2).batch(batch);
-    consumer.declare(&bench.broker).await?;
-    bench.publish(&bench.broker, EVENTS).await?;
-    consume_all(consumer, &bench.broker).await
+    let consumer = bench.willing().workers(2).batch(batch);
+    if bench.broker.url.is_none() {
+        let ids = bench.publish(EVENTS).await?;
+        return bench.consume_all(consumer, &ids).await;
+    }
+    // Some were settled by children before this one.
+    bench.consume_until_effects(consumer, EVENTS as usize).await
 }

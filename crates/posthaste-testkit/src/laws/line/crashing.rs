@@ -56,6 +56,7 @@ async fn a_crash_loses_nothing(line_bench: LineBench, point: &str, second_time: 
     let job = |run: &str, armed: Option<(&str, u32)>| Job {
         backend: child.backend.clone(),
         url: child.url.clone(),
+        broker: Default::default(),
         journal: journal.clone(),
         run: run.to_owned(),
         point: armed.map(|(point, nth)| (point.to_owned(), nth)),

@@ -89,6 +89,7 @@ pub async fn a_process_stopped_past_its_lease_goes_on_and_loses_nothing(line_ben
     let job = |run: &str| Job {
         backend: child.backend.clone(),
         url: child.url.clone(),
+        broker: Default::default(),
         journal: journal.clone(),
         run: run.to_owned(),
         point: None,

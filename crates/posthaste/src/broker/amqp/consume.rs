@@ -9,6 +9,7 @@ mod label;
 mod mover;
 mod receipt;
 mod topology;
+mod trial;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +25,7 @@ use self::feed::AmqpFeed;
 use self::mover::Mover;
 use self::receipt::Line;
 use self::topology::Topology;
+use self::trial::{Court, Over};
 use super::AmqpBroker;
 use super::link::{Link, Role, told};
 use super::naming::Names;
@@ -38,6 +40,8 @@ pub(super) struct Consume {
     tiers: Tiers,
     /// The groups that feeds were opened for, with their topics.
     groups: Mutex<BTreeMap<String, Vec<Pattern>>>,
+    /// Trials that are over, and whose records could not be taken back.
+    over: Over,
 }
 
 impl Consume {
@@ -47,6 +51,7 @@ impl Consume {
             mover: Mover::new(Link::new(&settings.link, Role::Move)?, settings.publishing.confirm_timeout),
             tiers: Tiers::new(settings.consuming.tiers.clone())?,
             groups: Mutex::default(),
+            over: Over::default(),
         })
     }
 
@@ -90,7 +95,13 @@ impl AmqpBroker {
         let (mover, tiers) = (side.mover.clone(), side.tiers.clone());
         let line = Arc::new(Line::new(channel.clone(), mover, tiers, ordered, usize::from(prefetch)));
         let sieve = (settings.consuming.exchange_type == "fanout").then(|| spec.clone());
-        let mut feed = AmqpFeed::new(Arc::clone(&line), side.link.clone(), opened.generation, sieve);
+        let court = Court {
+            link: side.link.clone(),
+            mover: side.mover.clone(),
+            queue: naming.trials(&spec.group),
+            over: Arc::clone(&side.over),
+        };
+        let mut feed = AmqpFeed::new(Arc::clone(&line), side.link.clone(), opened.generation, sieve, court);
         for names in names {
             let (tag, options) = ("".into(), BasicConsumeOptions::default());
             let queue = names.queue.as_str();
@@ -120,6 +131,7 @@ impl AmqpBroker {
             return topology.look(&channel, names).await;
         }
         topology.declare(&channel, names).await?;
+        trial::declare(&channel, &settings.consuming.naming.trials(&spec.group)).await?;
         let index = settings.consuming.naming.index(&spec.group);
         index::add(&channel, &side.mover, &index, &spec.topics).await
     }

@@ -105,6 +105,11 @@ impl Naming {
     pub(super) fn index(&self, group: &str) -> String {
         format!("{}.topics", self.prefix_of(group))
     }
+
+    /// The queue in which the trials of a group are recorded.
+    pub(super) fn trials(&self, group: &str) -> String {
+        format!("{}.trials", self.prefix_of(group))
+    }
 }
 
 /// `G.T`, `G.T.retry.N` with N from 0, `G.T.dlq`.

@@ -10,8 +10,9 @@ use posthaste_core::telemetry::field;
 use posthaste_core::{BoxFuture, Error, Result, redact};
 use tracing::warn;
 
-use super::label::{Label, redeliveries};
+use super::label::{Label, returns};
 use super::receipt::{AmqpReceipt, Hold, Line};
+use super::trial::{self, AmqpTrial, Court};
 use crate::broker::amqp::link::{Link, told};
 use crate::broker::amqp::naming::Names;
 use crate::broker::amqp::wire::Body;
@@ -30,10 +31,17 @@ pub(super) struct AmqpFeed {
     chores: FuturesUnordered<BoxFuture<'static, Result<()>>>,
     /// Only these topics are meant, where the exchange does not choose.
     sieve: Option<FeedSpec>,
+    court: Court,
 }
 
 impl AmqpFeed {
-    pub(super) fn new(line: Arc<Line>, link: Link, generation: u64, sieve: Option<FeedSpec>) -> Self {
+    pub(super) fn new(
+        line: Arc<Line>,
+        link: Link,
+        generation: u64,
+        sieve: Option<FeedSpec>,
+        court: Court,
+    ) -> Self {
         Self {
             line,
             link,
@@ -42,6 +50,7 @@ impl AmqpFeed {
             ready: VecDeque::new(),
             chores: FuturesUnordered::new(),
             sieve,
+            court,
         }
     }
 
@@ -111,7 +120,9 @@ impl AmqpFeed {
             acker,
         } = message;
         let label = Label::read(&properties, exchange.as_str(), routing_key.as_str());
-        let attempt = label.attempts.saturating_add(1).saturating_add(redeliveries(&properties, redelivered));
+        let attempt = label.attempts.saturating_add(1);
+        // A classic queue does not know how often.
+        let on_trial = returns(&properties).map_or(redelivered, |count| count >= trial::RETURNS_MIN);
         let mut body = data;
         let decoded = decode(&properties, &label.routing_key, &mut body);
         self.line.outstanding.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
@@ -125,6 +136,7 @@ impl AmqpFeed {
             label,
             attempt,
             in_order: false,
+            records: None,
             is_open: true,
         };
         let envelope = match decoded {
@@ -146,8 +158,13 @@ impl AmqpFeed {
             return self.chores.push(Box::pin(hold.ack()));
         }
         hold.in_order = self.line.ordered && envelope.key.is_some();
-        let attempt = hold.attempt;
-        self.ready.push_back(Delivery::new(envelope, attempt, Box::new(AmqpReceipt(hold))));
+        hold.records = on_trial.then(|| Arc::new(self.court.records(&hold.names.queue, &envelope)));
+        let (attempt, records) = (hold.attempt, hold.records.clone());
+        let mut delivery = Delivery::new(envelope, attempt, Box::new(AmqpReceipt(hold)));
+        if let Some(records) = records {
+            delivery = delivery.on_trial(Box::new(AmqpTrial { records, has_begun: false }));
+        }
+        self.ready.push_back(delivery);
     }
 }
 

@@ -155,11 +155,9 @@ impl Label {
     }
 }
 
-/// How often the queue has handed this message out before and got it back.
-pub(super) fn redeliveries(properties: &BasicProperties, redelivered: bool) -> u32 {
-    let counted = text(properties, DELIVERY_COUNT).and_then(|count| count.parse().ok());
-    // A classic queue only knows whether.
-    counted.unwrap_or(u32::from(redelivered))
+/// How often the queue has handed this message out and got it back without an answer, where it counts: a classic one does not.
+pub(super) fn returns(properties: &BasicProperties) -> Option<u32> {
+    text(properties, DELIVERY_COUNT).and_then(|count| count.parse().ok())
 }
 
 fn text(properties: &BasicProperties, name: &str) -> Option<String> {
@@ -240,10 +238,9 @@ mod tests {
     }
 
     #[test]
-    fn redeliveries_are_counted_where_the_queue_counts() {
-        assert_eq!(redeliveries(&came(), true), 2);
-        assert_eq!(redeliveries(&BasicProperties::default(), true), 1);
-        assert_eq!(redeliveries(&BasicProperties::default(), false), 0);
+    fn returns_are_known_where_the_queue_counts() {
+        assert_eq!(returns(&came()), Some(2));
+        assert_eq!(returns(&BasicProperties::default()), None);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use tokio::time::sleep;
 
 use super::label::Label;
 use super::mover::Mover;
+use super::trial::Records;
 use crate::broker::amqp::link::told;
 use crate::broker::amqp::naming::Names;
 use crate::broker::amqp::tiers::Tiers;
@@ -108,10 +109,12 @@ pub(super) struct Hold {
     pub(super) properties: BasicProperties,
     pub(super) body: Body,
     pub(super) label: Label,
-    /// Which delivery this is, from 1.
+    /// Which attempt this is, from 1.
     pub(super) attempt: u32,
     /// Whether later ones must not pass it.
     pub(super) in_order: bool,
+    /// What is recorded of it, if it is on trial.
+    pub(super) records: Option<Arc<Records>>,
     pub(super) is_open: bool,
 }
 
@@ -121,6 +124,9 @@ impl Hold {
     pub(super) async fn ack(mut self) -> Result<()> {
         if !self.acker.usable() {
             return Err(gone());
+        }
+        if let Some(records) = self.records.take() {
+            records.close().await;
         }
         self.is_open = false;
         let line = Arc::clone(&self.line);
@@ -141,7 +147,8 @@ impl Hold {
             // Whatever was behind it comes back behind it, because all of it comes back together, with the channel.
             return Ok(());
         }
-        self.label.failed(self.attempt, count);
+        let crashes = self.records.as_ref().map_or(0, |records| records.crashes());
+        self.label.failed(self.attempt.saturating_add(crashes), count);
         self.wait(after).await
     }
 

@@ -70,15 +70,7 @@ impl Topology<'_> {
     pub(super) async fn look(&self, channel: &Channel, names: &[Names]) -> Result<()> {
         for names in names {
             for name in [&names.queue, &names.dead].into_iter().chain(&names.retry) {
-                let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-                let looked =
-                    channel.queue_declare(name.as_str().into(), passive, FieldTable::default()).await;
-                looked.map_err(|error| match refusal(&error) {
-                    Some((Refusal::NotFound, _)) => Error::unavailable(format!(
-                        "the queue {name:?} is missing, and declare=false forbids to make it; create it, or let a consumer with the right to do so declare it once"
-                    )),
-                    _ => told(&format!("look for the queue {name:?}"), &error),
-                })?;
+                is_there(channel, name).await?;
             }
         }
         Ok(())
@@ -164,6 +156,21 @@ fn dead_arguments(kind: QueueType) -> FieldTable {
         arguments.insert("x-delivery-limit".into(), AMQPValue::LongLongInt(DELIVERY_LIMIT));
     }
     arguments
+}
+
+/// Sees that a queue is there.
+///
+/// # Errors
+/// `Unavailable` with its name if it is missing.
+pub(super) async fn is_there(channel: &Channel, name: &str) -> Result<()> {
+    let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+    let looked = channel.queue_declare(name.into(), passive, FieldTable::default()).await;
+    looked.map(drop).map_err(|error| match refusal(&error) {
+        Some((Refusal::NotFound, _)) => Error::unavailable(format!(
+            "the queue {name:?} is missing, and declare=false forbids to make it; create it, or let a consumer with the right to do so declare it once"
+        )),
+        _ => told(&format!("look for the queue {name:?}"), &error),
+    })
 }
 
 pub(super) async fn queue(channel: &Channel, name: &str, arguments: FieldTable) -> Result<()> {
