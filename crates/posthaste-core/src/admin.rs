@@ -1,5 +1,6 @@
 //! The operator's side of a store: look, and act. Command line and REST are written against this and nothing else.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::envelope::Envelope;
@@ -25,6 +26,22 @@ pub trait Admin: Send + Sync {
         command: Command,
         by: &'a Actor,
     ) -> BoxFuture<'a, Result<Applied>>;
+
+    /// Does the same, tells after every step what was done so far, and goes no further if it is told to break. Whoever does it all
+    /// in one step tells nothing.
+    ///
+    /// # Errors
+    /// As [`apply`](Admin::apply).
+    fn apply_telling<'a>(
+        &'a self,
+        filter: &'a Filter,
+        command: Command,
+        by: &'a Actor,
+        so_far: &'a (dyn Fn(Applied) -> ControlFlow<()> + Send + Sync),
+    ) -> BoxFuture<'a, Result<Applied>> {
+        let _ = so_far;
+        self.apply(filter, command, by)
+    }
 }
 
 /// Which events; every field that is set must match. The empty filter matches all.

@@ -1,10 +1,11 @@
 //! Answers: tables for people, one JSON document for programs, complaints on stderr.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use comfy_table::{ContentArrangement, Table, presets};
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::config::Problem;
@@ -112,6 +113,43 @@ pub(super) fn spinner(doing: &str) -> ProgressBar {
     let bar = ProgressBar::new_spinner().with_message(doing.to_owned());
     bar.enable_steady_tick(Duration::from_millis(100));
     bar
+}
+
+/// How often to say how far it is, where nobody watches a terminal.
+const TELL_EVERY: Duration = Duration::from_secs(2);
+
+/// How far something is that is done one by one.
+pub(super) struct Progress {
+    bar: ProgressBar,
+    name: String,
+    what: String,
+    all: u64,
+    told: Mutex<Instant>,
+}
+
+/// Shows how many of `all` are done: a bar on a terminal, elsewhere a line on stderr from time to time.
+pub(super) fn progress(name: &str, what: &str, all: u64) -> Progress {
+    let bar = if io::stderr().is_terminal() { ProgressBar::new(all) } else { ProgressBar::hidden() };
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos} of {len}");
+    let bar =
+        bar.with_message(name.to_owned()).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    Progress { bar, name: name.to_owned(), what: what.to_owned(), all, told: Mutex::new(Instant::now()) }
+}
+
+impl Progress {
+    /// So many are done.
+    pub(super) fn at(&self, done: u64) {
+        self.bar.set_position(done);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if !io::stderr().is_terminal() && told.elapsed() >= TELL_EVERY {
+            *told = Instant::now();
+            note(&format!("{}: {done} of {} {}", self.name, self.all, self.what));
+        }
+    }
+
+    pub(super) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
 }
 
 /// Says something beside the answer.

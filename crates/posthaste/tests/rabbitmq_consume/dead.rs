@@ -1,7 +1,7 @@
 //! What is dead: never lost, listed without being disturbed.
 
 use lapin::BasicProperties;
-use lapin::options::BasicPublishOptions;
+use lapin::options::{BasicNackOptions, BasicPublishOptions};
 use posthaste::admin::{Actor, Admin, Command, Filter, Page};
 use posthaste::broker::{Broker, FeedSpec, Reason};
 
@@ -89,4 +89,69 @@ async fn looking_disturbs_nothing_and_acting_touches_only_what_matches() {
     assert_eq!(broker.lanes().await.unwrap()[0].dead, 14);
     let nobody = broker.find(&filter("nobody"), Page::first(1)).await.unwrap_err().to_string();
     assert!(nobody.contains("nobody"), "{nobody}");
+}
+
+/// Members of a group that read different topics start in the same moment, often: no topic is forgotten, and what is twice in the
+/// list goes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn topics_that_are_added_in_the_same_moment_are_all_remembered() {
+    let Some(stand) = Stand::shared("topics_that_are_added_in_the_same_moment").await else { return };
+    let brokers = [stand.open(""), stand.open(""), stand.open("")];
+    let mut collisions = 0;
+    for round in 0..8 {
+        let group = format!("{}-{round}", stand.name);
+        let spec = |topic: &str| FeedSpec::new(&group, vec![topic.parse().unwrap()]);
+        let specs = ["a", "b", "c"].map(spec);
+        let feeds = brokers.iter().zip(&specs).map(|(broker, spec)| broker.feed(spec));
+        let feeds = futures_util::future::try_join_all(feeds).await.unwrap();
+        let lists = lists(&stand, &group).await;
+        collisions += usize::from(lists.len() > 1);
+        assert_eq!(together(&lists), ["a", "b", "c"], "in round {round}: {lists:?}");
+        drop(feeds);
+    }
+    assert!(collisions > 0, "they never met, so nothing was seen");
+
+    // What is there twice is taken out by whoever comes next, and nothing else is.
+    let (group, queue) = (format!("{}-0", stand.name), format!("{}-0.topics", stand.name));
+    for list in ["[\"b\"]", "[\"a\",\"c\"]", "rubbish"] {
+        let options = BasicPublishOptions::default();
+        let properties = BasicProperties::default();
+        let put = stand.channel.basic_publish(
+            "".into(),
+            queue.as_str().into(),
+            options,
+            list.as_bytes(),
+            properties,
+        );
+        put.await.unwrap().await.unwrap();
+    }
+    let spec = FeedSpec::new(&group, vec!["a".parse().unwrap()]);
+    drop(brokers[0].feed(&spec).await.unwrap());
+    let lists = lists(&stand, &group).await;
+    assert_eq!(together(&lists), ["a", "b", "c"]);
+    assert_eq!(lists.iter().map(Vec::len).sum::<usize>(), 3, "each once: {lists:?}");
+}
+
+/// The lists of topics of a group, which stay where they are.
+async fn lists(stand: &Stand, group: &str) -> Vec<Vec<String>> {
+    let (mut lists, queue) = (Vec::new(), format!("{group}.topics"));
+    let mut last = None;
+    while let Some(message) =
+        stand.channel.basic_get(queue.as_str().into(), Default::default()).await.unwrap()
+    {
+        lists.push(serde_json::from_slice(&message.delivery.data).unwrap());
+        last = Some(message.delivery.delivery_tag);
+    }
+    if let Some(last) = last {
+        let back = BasicNackOptions { multiple: true, requeue: true };
+        stand.channel.basic_nack(last, back).await.unwrap();
+    }
+    lists
+}
+
+fn together(lists: &[Vec<String>]) -> Vec<&str> {
+    let mut all: Vec<&str> = lists.iter().flatten().map(String::as_str).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }

@@ -4,6 +4,8 @@
 
 mod broken;
 mod dead;
+mod innocent;
+mod order;
 mod refused;
 mod seen;
 #[expect(dead_code, reason = "shared with the tests of the target, which need more of it")]

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use lapin::options::QueuePurgeOptions;
 use lapin::types::AMQPValue;
+use posthaste::broker::amqp::AmqpBroker;
 use posthaste::broker::{Broker, FeedSpec, Reason};
 use posthaste::{ErrorKind, Result};
 
 use crate::seen::{TOPIC, ids, publish};
-use crate::stand::{Stand, until};
+use crate::stand::{Stand, address, until};
 
 fn spec(group: &str) -> FeedSpec {
     FeedSpec::new(group, vec![TOPIC.parse().unwrap()])
@@ -46,6 +47,21 @@ async fn a_missing_queue_is_named_where_none_may_be_made() {
     let (kind, said) = refusal(stand.open("declare=false").feed(&spec(&stand.name)).await).await;
     assert_eq!(kind, ErrorKind::Unavailable, "somebody may make it yet");
     assert!(said.contains(&format!("{}.{TOPIC}", stand.name)) && said.contains("declare=false"), "{said}");
+}
+
+/// Who consumes is told the same as who publishes, and waits: somebody may mend it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_credentials_and_a_missing_virtual_host_are_named_to_consumers_too() {
+    let Some(stand) = Stand::shared("wrong_credentials_and_a_missing_virtual_host").await else { return };
+    let address = address(&stand.url);
+    for (credentials, vhost, says) in
+        [("guest:hunter2", "%2f", "check both"), ("guest:guest", "not-there", "\"not-there\" is missing")]
+    {
+        let broker = AmqpBroker::at(&format!("amqp://{credentials}@{address}/{vhost}")).unwrap();
+        let (kind, said) = refusal(broker.feed(&spec(&stand.name)).await).await;
+        assert_eq!(kind, ErrorKind::Unavailable);
+        assert!(said.contains(says) && !said.contains("hunter2"), "{said}");
+    }
 }
 
 /// The dead queue has room for one. What does not fit is not acknowledged and comes again, until there is room.

@@ -61,7 +61,10 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) async fn start(consumer: Consumer<NoDatabase, Seen>, broker: &AmqpBroker) -> Self {
+    pub(crate) async fn start<S: Send + Sync + 'static>(
+        consumer: Consumer<NoDatabase, S>,
+        broker: &AmqpBroker,
+    ) -> Self {
         let readiness = consumer.readiness();
         let (stop, stopped) = oneshot::channel::<()>();
         let mut task = JoinSet::new();

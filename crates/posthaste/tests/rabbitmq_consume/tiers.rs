@@ -37,7 +37,8 @@ async fn a_poison_event_walks_through_the_tiers_into_the_dead_queue_and_a_redriv
     assert_eq!(attempts, [1, 2, 3, 4]);
     for (pair, tier) in calls.windows(2).zip(TIERS) {
         let pause = pair[1].2 - pair[0].2;
-        assert!(pause >= tier && pause < tier * 4, "{pause:?} in the tier of {tier:?}");
+        // Never early. Late is what a machine that is busy makes of it.
+        assert!(pause >= tier && pause < tier + Duration::from_secs(10), "{pause:?} in the tier of {tier:?}");
     }
     let record = dead().await.remove(0);
     assert_eq!((record.envelope.id.as_str(), record.lanes[0].attempts), ("poison", 4));

@@ -21,7 +21,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     if let Some(letters) = args.at.letters(&args.filter)? {
-        return letters.action(context).run_for_good(args.consent, redrive).await;
+        return letters.action(context).run_step_by_step(args.consent, redrive).await;
     }
     let filter = dead_of_a_lane(&args.filter)?;
     let store = context.existing_store().await?;

@@ -27,9 +27,8 @@ pub(super) use self::error::{Refusal, refusal, told};
 use self::plug::Plug;
 use super::settings::LinkSettings;
 
-/// The pauses between attempts to connect: half a second, doubling to half a minute, any part of it, for ever.
+/// The first pause between attempts to connect: it doubles to the longest, any part of it is waited, for ever.
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
-const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// What a connection is for: each has its own, so that a broker that stops reading publishers still takes acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +73,8 @@ struct Shared {
     dialer: Dialer,
     /// How often a connection that nobody uses is tried.
     monitor: Duration,
+    /// The longest pause between attempts to connect.
+    pause_max: Duration,
     /// How long the broker may take to answer.
     patience: Duration,
     state: state::Sender<State>,
@@ -111,6 +112,7 @@ impl Link {
             role,
             dialer: Dialer::new(settings, role)?,
             monitor: settings.monitor,
+            pause_max: settings.reconnect_max,
             patience: settings.connect_timeout,
             state: state::Sender::new(State::New),
             doubt: Notify::new(),
@@ -224,7 +226,7 @@ fn blocked(reason: &str) -> Error {
 
 /// Connects, watches, connects again; until it is dropped.
 async fn keep(shared: Arc<Shared>) {
-    let backoff = Backoff::exponential(PAUSE_FIRST).cap(PAUSE_MAX).attempts(u32::MAX);
+    let backoff = Backoff::exponential(PAUSE_FIRST).cap(shared.pause_max).attempts(u32::MAX);
     let (mut generation, mut failures) = (0_u64, 0_u32);
     loop {
         let why = match shared.dialer.dial(generation + 1).await {
@@ -244,7 +246,7 @@ async fn keep(shared: Arc<Shared>) {
         };
         shared.state.send_replace(State::Away(why.into()));
         failures = failures.saturating_add(1);
-        sleep(backoff.next(failures, None).unwrap_or(PAUSE_MAX)).await;
+        sleep(backoff.next(failures, None).unwrap_or(shared.pause_max)).await;
     }
 }
 

@@ -15,6 +15,7 @@
 //! | `heartbeat` | `10s` | silence after which a connection is in doubt; it is given up after twice as long |
 //! | `connect_timeout` | `10s` | how long a connection may take to be made |
 //! | `monitor` | `10s` | how often an idle connection is tried |
+//! | `reconnect_max` | `30s` | the longest pause between two attempts to connect |
 //! | `sslrootcert`, `sslcert`, `sslkey` | the system's CAs | PEM files, with `amqps://` |
 //! | `auth` | `plain` | `external`: the broker knows us by our client certificate |
 //! | `prefix` | `{group}` | what the names of a group's queues begin with; without `{group}` in it, for one group alone |
@@ -109,6 +110,7 @@ pub(super) struct LinkSettings {
     pub(super) heartbeat: Duration,
     pub(super) connect_timeout: Duration,
     pub(super) monitor: Duration,
+    pub(super) reconnect_max: Duration,
 }
 
 /// How events are published.
@@ -277,6 +279,7 @@ impl std::str::FromStr for Settings {
                 heartbeat: Duration::from_secs(10),
                 connect_timeout: Duration::from_secs(10),
                 monitor: Duration::from_secs(10),
+                reconnect_max: Duration::from_secs(30),
             },
             publishing: Publishing::default(),
             consuming: Consuming::default(),
@@ -326,6 +329,7 @@ impl Settings {
             "heartbeat" => link.heartbeat = span(name, value)?,
             "connect_timeout" => link.connect_timeout = span(name, value)?,
             "monitor" => link.monitor = span(name, value)?,
+            "reconnect_max" => link.reconnect_max = span(name, value)?,
             "sslrootcert" => link.files.ca = Some(value.into()),
             "sslcert" => link.files.certificate = Some(value.into()),
             "sslkey" => link.files.key = Some(value.into()),
@@ -384,7 +388,7 @@ mod tests {
     fn every_setting_can_stand_in_the_url() {
         let url = "amqps://u:p@h/v?exchange=orders&exchange_type=direct&mapping=key&format=structured&unrouted=dead\
                    &window=7&confirm_timeout=250ms&message_bytes_max=1MiB&app_id=shop&consume_user=c&consume_password=d\
-                   &heartbeat=3s&connect_timeout=4s&monitor=5s&sslrootcert=/ca&sslcert=/c&sslkey=/k&auth=external&prefix=g&retry_queue={queue}.r{tier}&dead_queue={queue}.d\
+                   &heartbeat=3s&connect_timeout=4s&monitor=5s&reconnect_max=6s&sslrootcert=/ca&sslcert=/c&sslkey=/k&auth=external&prefix=g&retry_queue={queue}.r{tier}&dead_queue={queue}.d\
                    &declare=false&queue_type=classic&retry_queue_type=classic&tiers=200ms,400ms&dead_exchange=true&hold_max=1m";
         let settings: Settings = url.parse().unwrap();
         let (publishing, consuming) = (&settings.publishing, &settings.consuming);
@@ -395,6 +399,7 @@ mod tests {
         assert_eq!(consuming.tiers, [200, 400].map(Duration::from_millis));
         assert!(consuming.dead_exchange && !consuming.declare && settings.link.is_external);
         assert_eq!(consuming.queue_type, QueueType::Classic);
+        assert_eq!((consuming.hold_max.as_secs(), settings.link.reconnect_max.as_secs()), (60, 6));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! broker puts them back, each at its place. Meanwhile nobody else sees them. A look takes at most [`LOOK_MAX`] messages and
 //! [`LOOK_BYTES_MAX`] bytes of each queue, the oldest first.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use lapin::Channel;
@@ -34,6 +35,7 @@ const BACK_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// What to do with a dead letter.
+#[derive(Clone, Copy)]
 enum Fate {
     Keep,
     Redrive,
@@ -69,15 +71,16 @@ impl Admin for AmqpBroker {
             let skip = skip.map_err(|_| Error::rejected("the page token is not one of this broker"))?;
             let mut records = Vec::new();
             for names in self.subscriptions(filter).await? {
-                let looked = self.walk(filter, &names, true, |letter| {
+                let mut looked = Applied::default();
+                let looking = self.walk(filter, &names, true, &mut looked, |letter, _| {
                     let mut record = letter.record;
                     if !page.with_payload {
                         record.envelope.payload.clear();
                     }
                     records.push(record);
-                    Fate::Keep
+                    ControlFlow::Continue(Fate::Keep)
                 });
-                looked.await?;
+                let _ = looking.await?;
             }
             records.sort_by_key(|record| std::cmp::Reverse(record.created_at));
             let size = page.size.clamp(1, PAGE_MAX) as usize;
@@ -97,26 +100,43 @@ impl Admin for AmqpBroker {
         command: Command,
         by: &'a Actor,
     ) -> BoxFuture<'a, Result<Applied>> {
+        self.apply_telling(filter, command, by, &|_| ControlFlow::Continue(()))
+    }
+
+    /// Tells after every dead letter.
+    fn apply_telling<'a>(
+        &'a self,
+        filter: &'a Filter,
+        command: Command,
+        by: &'a Actor,
+        so_far: &'a (dyn Fn(Applied) -> ControlFlow<()> + Send + Sync),
+    ) -> BoxFuture<'a, Result<Applied>> {
         Box::pin(async move {
             let (redrive, dry_run) = command.on_dead_letters("RabbitMQ")?;
+            let fate = match (dry_run, redrive) {
+                (true, _) => Fate::Keep,
+                (false, true) => Fate::Redrive,
+                (false, false) => Fate::Discard,
+            };
             let mut applied = Applied::default();
             for names in self.subscriptions(filter).await? {
-                let walked = self.walk(filter, &names, dry_run, |_| match (dry_run, redrive) {
-                    (true, _) => Fate::Keep,
-                    (false, true) => Fate::Redrive,
-                    (false, false) => Fate::Discard,
+                let before = applied;
+                let goes_on = self.walk(filter, &names, dry_run, &mut applied, |_, so_far_in_all| {
+                    so_far(so_far_in_all).map_continue(|()| fate)
                 });
-                let Applied { matched, changed, .. } = walked.await?;
-                (applied.matched, applied.changed) = (applied.matched + matched, applied.changed + changed);
+                let goes_on = goes_on.await?;
                 tracing::info!(
                     actor = by.name,
                     via = by.via,
                     command = command.name(),
                     queue = names.dead,
-                    matched,
-                    changed,
+                    matched = applied.matched - before.matched,
+                    changed = applied.changed - before.changed,
                     "on dead letters"
                 );
+                if goes_on.is_break() {
+                    break;
+                }
             }
             Ok(applied)
         })
@@ -154,23 +174,26 @@ impl AmqpBroker {
         self.names_of(group.as_str(), &topics)
     }
 
-    /// Takes every dead letter of a queue and does with those that match as it is told; the others go back.
+    /// Takes every dead letter of a queue and does with those that match as it is told, until it is told to break; the others go
+    /// back. Counts in `applied`.
     async fn walk(
         &self,
         filter: &Filter,
         names: &Names,
         bounded: bool,
-        mut tell: impl FnMut(Letter) -> Fate,
-    ) -> Result<Applied> {
-        let mut applied = Applied::default();
+        applied: &mut Applied,
+        mut tell: impl FnMut(Letter, Applied) -> ControlFlow<(), Fate>,
+    ) -> Result<ControlFlow<()>> {
         let channel = self.consume.link.channel().await?.channel;
-        let Some(mut left) = count(&channel, &names.dead).await? else { return Ok(applied) };
-        let (mut bytes, mut kept) = (0, Vec::new());
+        let Some(mut left) = count(&channel, &names.dead).await? else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        let (mut bytes, mut kept, mut goes_on) = (0, Vec::new(), ControlFlow::Continue(()));
         if bounded {
             left = left.min(LOOK_MAX);
         }
         // What dies meanwhile is not for this walk: it would have no end.
-        while left > 0 && (!bounded || bytes < LOOK_BYTES_MAX) {
+        while left > 0 && goes_on.is_continue() && (!bounded || bytes < LOOK_BYTES_MAX) {
             left -= 1;
             let got = channel.basic_get(names.dead.as_str().into(), BasicGetOptions::default()).await;
             let got = got.map_err(|error| told(&format!("read the queue {:?}", names.dead), &error))?;
@@ -180,31 +203,44 @@ impl AmqpBroker {
             let label =
                 Label::read(&message.properties, message.exchange.as_str(), message.routing_key.as_str());
             let letter = Letter::new(filter, &message, &label)?;
-            let fate = if letter.matches(filter) {
-                applied.matched += 1;
-                tell(letter)
-            } else {
-                Fate::Keep
-            };
-            match fate {
-                Fate::Keep => {
-                    kept.push(message.delivery_tag);
+            if !letter.matches(filter) {
+                kept.push(message.delivery_tag);
+                continue;
+            }
+            let tag = message.delivery_tag;
+            match tell(letter, *applied) {
+                ControlFlow::Continue(Fate::Keep) => kept.push(tag),
+                ControlFlow::Continue(fate) => {
+                    self.act(&channel, names, fate, message, label).await?;
+                    applied.changed += 1;
+                }
+                ControlFlow::Break(()) => {
+                    kept.push(tag);
+                    goes_on = ControlFlow::Break(());
                     continue;
                 }
-                Fate::Redrive => {
-                    let properties = label.redriven().on(&message.properties);
-                    self.consume.mover.put(&names.queue, properties, Body::own(message.data)).await?;
-                }
-                Fate::Discard => {}
             }
-            let acked = channel.basic_ack(message.delivery_tag, BasicAckOptions::default()).await;
-            acked.map_err(|error| {
-                told(&format!("take a message out of the queue {:?}", names.dead), &error)
-            })?;
-            applied.changed += 1;
+            applied.matched += 1;
         }
         give_back(&channel, &names.dead, &kept).await?;
-        Ok(applied)
+        Ok(goes_on)
+    }
+
+    /// Takes one dead letter out of its queue: for ever, or to be handled again.
+    async fn act(
+        &self,
+        channel: &Channel,
+        names: &Names,
+        fate: Fate,
+        message: lapin::message::Delivery,
+        label: Label,
+    ) -> Result<()> {
+        if matches!(fate, Fate::Redrive) {
+            let properties = label.redriven().on(&message.properties);
+            self.consume.mover.put(&names.queue, properties, Body::own(message.data)).await?;
+        }
+        let acked = channel.basic_ack(message.delivery_tag, BasicAckOptions::default()).await;
+        acked.map_err(|error| told(&format!("take a message out of the queue {:?}", names.dead), &error))
     }
 }
 

@@ -1,0 +1,73 @@
+//! Events that come again because something else broke: nobody says that they failed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use posthaste::broker::amqp::AmqpBroker;
+use posthaste::consumer::{Consumer, Cx, Failure, NoDatabase};
+use posthaste::envelope::Envelope;
+use posthaste::lane::Order;
+use posthaste_testkit::proxy::Proxy;
+use tokio::sync::watch;
+
+use crate::seen::{Running, TOPIC, ids, publish};
+use crate::stand::{Stand, address, until};
+
+const CUTS: u32 = 5;
+
+/// Writes down what it gets, and is done with it after the next cut of the connection, or at once when there were enough.
+#[derive(Clone)]
+struct Waiting {
+    cuts: watch::Receiver<u32>,
+    calls: Arc<std::sync::Mutex<Vec<(String, u32)>>>,
+}
+
+async fn wait(cx: &mut Cx<NoDatabase, Waiting>, event: Arc<Envelope>) -> Result<(), Failure> {
+    let mut waiting = cx.state().clone();
+    let before = *waiting.cuts.borrow();
+    waiting.calls.lock().unwrap().push((event.id.clone(), cx.attempt()));
+    waiting.cuts.wait_for(|cuts| *cuts > before || before >= CUTS).await?;
+    Ok(())
+}
+
+/// The connection is cut again and again while events are at work, on queues of both types: they come again each time, after a
+/// while alone and on record, and every time it is their first attempt.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_cut_again_and_again_spends_no_attempt() {
+    let Some(stand) = Stand::shared("a_connection_that_is_cut_again_and_again").await else { return };
+    let proxy = Proxy::in_front_of(address(&stand.url)).await.unwrap();
+    let url = stand.url.replace(&address(&stand.url).to_string(), &proxy.address().to_string());
+    for queues in ["quorum", "classic"] {
+        let (tell, cuts) = watch::channel(0);
+        let settings = format!("exchange={}&monitor=500ms&reconnect_max=1s&queue_type={queues}", stand.name);
+        let broker = AmqpBroker::at(&format!("{url}?{settings}")).unwrap();
+        let group = format!("{}-{queues}", stand.name);
+        let waiting = Waiting { cuts, calls: Arc::default() };
+        let calls = || waiting.calls.lock().unwrap().clone();
+        let consumer = Consumer::with_state(group, waiting.clone()).on_any(wait).topics([TOPIC]);
+        let running = Running::start(consumer.order(Order::None), &broker).await;
+        let all = ids(queues, 5);
+        publish(&stand.open(""), &all).await;
+        for cut in 1..=CUTS {
+            let before = calls().len();
+            until("something is at work", async || calls().len() > before || (cut == 1 && before > 0)).await;
+            proxy.cut();
+            tell.send_replace(cut);
+        }
+        until("all are done", async || {
+            let calls = calls();
+            all.iter().all(|id| calls.iter().any(|(seen, _)| seen == id))
+        })
+        .await;
+        running.stop().await;
+        let mut times: HashMap<String, u32> = HashMap::new();
+        for (id, attempt) in calls() {
+            assert_eq!(attempt, 1, "{id} on {queues}: {:?}", calls());
+            *times.entry(id).or_default() += 1;
+        }
+        assert!(
+            times.values().any(|times| *times > 3),
+            "nothing came often enough to be on trial: {times:?}"
+        );
+    }
+}
