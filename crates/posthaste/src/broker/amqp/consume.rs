@@ -8,6 +8,7 @@ mod index;
 mod label;
 mod mover;
 mod receipt;
+mod sift;
 mod topology;
 mod trial;
 

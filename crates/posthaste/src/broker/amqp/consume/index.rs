@@ -7,13 +7,13 @@
 
 use std::collections::BTreeSet;
 
-use lapin::options::{BasicAckOptions, BasicGetOptions, BasicNackOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel};
 use posthaste_core::Result;
 use posthaste_core::pattern::Pattern;
 
 use super::mover::Mover;
+use super::sift::sift;
 use super::topology;
 use crate::broker::amqp::link::{Refusal, refusal, told};
 use crate::broker::amqp::wire::Body;
@@ -43,29 +43,19 @@ pub(super) async fn read(channel: &Channel, queue: &str) -> Result<Vec<Pattern>>
     Ok(known.iter().filter_map(|topic| topic.parse().ok()).collect())
 }
 
-/// Looks at every list, takes out what says nothing new, and gives back the rest.
+/// Looks at every list, takes out what says nothing new, and answers what all of them say.
 async fn take_stock(channel: &Channel, queue: &str) -> Result<BTreeSet<String>> {
-    let doing = |error| told(&format!("read the topics of the group in {queue:?}"), &error);
-    let (mut known, mut last_kept) = (BTreeSet::new(), None);
-    for _ in 0..LISTS_MAX {
-        let message = match channel.basic_get(queue.into(), BasicGetOptions::default()).await {
-            Ok(Some(message)) => message.delivery,
-            Ok(None) => break,
-            Err(error) if matches!(refusal(&error), Some((Refusal::NotFound, _))) => break,
-            Err(error) => return Err(doing(error)),
-        };
+    let mut known = BTreeSet::new();
+    let sifted = sift(channel, queue, LISTS_MAX, |list| {
         let before = known.len();
         // What is no list says nothing.
-        known.extend(serde_json::from_slice::<Vec<String>>(&message.data).unwrap_or_default());
-        if known.len() > before {
-            last_kept = Some(message.delivery_tag);
-        } else {
-            channel.basic_ack(message.delivery_tag, BasicAckOptions::default()).await.map_err(doing)?;
+        known.extend(serde_json::from_slice::<Vec<String>>(list).unwrap_or_default());
+        known.len() == before
+    });
+    match sifted.await {
+        Err(error) if !matches!(refusal(&error), Some((Refusal::NotFound, _))) => {
+            Err(told(&format!("read the topics of the group in {queue:?}"), &error))
         }
+        _ => Ok(known),
     }
-    if let Some(last) = last_kept {
-        let back = BasicNackOptions { multiple: true, requeue: true };
-        channel.basic_nack(last, back).await.map_err(doing)?;
-    }
-    Ok(known)
 }

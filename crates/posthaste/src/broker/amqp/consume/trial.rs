@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lapin::options::{BasicAckOptions, BasicGetOptions, BasicNackOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel};
 use posthaste_core::broker::Trial;
@@ -16,6 +15,7 @@ use posthaste_core::envelope::Envelope;
 use posthaste_core::{BoxFuture, Result};
 
 use super::mover::Mover;
+use super::sift::sift;
 use super::topology;
 use crate::broker::amqp::link::{Link, told};
 use crate::broker::amqp::wire::Body;
@@ -26,6 +26,9 @@ pub(super) const RETURNS_MIN: u32 = 2;
 const RECORDS_MAX: i64 = 1_000;
 /// How long a record is kept: what was settled elsewhere leaves one behind if a process ends in a bad moment.
 const RECORD_MS_MAX: i64 = 24 * 60 * 60 * 1_000;
+
+/// How many events whose records could not be taken back a process remembers.
+const OVER_MAX: usize = 10_000;
 
 /// Makes a group's trial queue.
 pub(super) async fn declare(channel: &Channel, queue: &str) -> Result<()> {
@@ -93,23 +96,15 @@ impl Records {
     /// Takes back at most so many records of this event; answers how many there were.
     async fn sweep(&self, most: usize) -> Result<usize> {
         let channel = self.court.link.channel().await?.channel;
-        let doing = |error| told(&format!("look through the queue {:?}", self.court.queue), &error);
-        let (mut found, mut last_of_others) = (0, None);
-        for _ in 0..RECORDS_MAX {
-            let got = channel.basic_get(self.court.queue.as_str().into(), BasicGetOptions::default()).await;
-            let Some(record) = got.map_err(doing)? else { break };
-            let is_ours = record.delivery.data == self.event;
+        let mut found = 0;
+        let sifted = sift(&channel, &self.court.queue, RECORDS_MAX, |record| {
+            let is_ours = record == self.event;
             found += usize::from(is_ours);
-            if is_ours && found <= most {
-                channel.basic_ack(record.delivery_tag, BasicAckOptions::default()).await.map_err(doing)?;
-            } else {
-                last_of_others = Some(record.delivery_tag);
-            }
-        }
-        if let Some(last) = last_of_others {
-            let back = BasicNackOptions { multiple: true, requeue: true };
-            channel.basic_nack(last, back).await.map_err(doing)?;
-        }
+            is_ours && found <= most
+        });
+        sifted
+            .await
+            .map_err(|error| told(&format!("look through the queue {:?}", self.court.queue), &error))?;
         // An answer on this channel means that the broker has heard all of it.
         topology::is_there(&channel, &self.court.queue).await?;
         Ok(found)
@@ -127,9 +122,25 @@ pub(super) struct AmqpTrial {
     pub(super) has_begun: bool,
 }
 
+impl AmqpTrial {
+    /// The process is there, so whatever began was ended by something else than this event: when the event comes again its record
+    /// is taken back.
+    fn is_over(&mut self) {
+        if std::mem::take(&mut self.has_begun) {
+            let mut over = self.records.over();
+            if over.len() >= OVER_MAX {
+                // Most of them have gone to other processes, and by their age.
+                over.clear();
+            }
+            *over.entry(self.records.event.clone()).or_default() += 1;
+        }
+    }
+}
+
 impl Trial for AmqpTrial {
     fn begin(&mut self) -> BoxFuture<'_, Result<u32>> {
         Box::pin(async {
+            self.is_over();
             let crashes = u32::try_from(self.records.count().await?).unwrap_or(u32::MAX);
             self.records.crashes.store(crashes, Ordering::Release);
             // Whether it is written or not, from here on it may be.
@@ -151,10 +162,7 @@ impl Trial for AmqpTrial {
 }
 
 impl Drop for AmqpTrial {
-    /// The process is there, so it was not ended by this event: when the event comes again the record is taken back.
     fn drop(&mut self) {
-        if self.has_begun {
-            *self.records.over().entry(self.records.event.clone()).or_default() += 1;
-        }
+        self.is_over();
     }
 }
