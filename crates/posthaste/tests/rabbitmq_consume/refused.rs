@@ -9,7 +9,7 @@ use posthaste::broker::{Broker, FeedSpec, Reason};
 use posthaste::{ErrorKind, Result};
 
 use crate::seen::{TOPIC, ids, publish};
-use crate::stand::{Stand, address, until};
+use crate::stand::{SOON, Stand, address, until};
 
 fn spec(group: &str) -> FeedSpec {
     FeedSpec::new(group, vec![TOPIC.parse().unwrap()])
@@ -79,7 +79,8 @@ async fn what_does_not_fit_into_a_full_dead_queue_stays_where_it_is() {
     let mut feed = broker.feed(&spec(&stand.name)).await.unwrap();
     publish(&broker, &ids("bad", 2)).await;
     let mut bury = async || {
-        let delivery = feed.next(1).await.unwrap().remove(0);
+        let next = tokio::time::timeout(SOON, feed.next(1)).await;
+        let delivery = next.expect("something comes").unwrap().remove(0);
         let id = delivery.envelope.id.clone();
         (id, delivery.receipt.bury(Reason::new("bad", "bad")).await)
     };

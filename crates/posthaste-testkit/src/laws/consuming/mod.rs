@@ -7,6 +7,7 @@ pub mod surviving;
 mod watched;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use posthaste_core::admin::{Filter, Page};
@@ -94,12 +95,17 @@ impl ConsumeBench {
         self.consumer(|_, _| Ok(()))
     }
 
-    /// A consumer that begins everything and ends nothing.
-    pub(crate) fn stuck(&self) -> LawConsumer {
-        async fn never(_: &mut LawCx, _: Arc<Envelope>) -> Result<(), Failure> {
+    /// A consumer that ends nothing, and counts what it begins.
+    pub(crate) fn stuck(&self, begun: &Arc<AtomicU32>) -> LawConsumer {
+        async fn never(cx: &mut LawCx, event: Arc<Envelope>) -> Result<(), Failure> {
+            cx.state()(&event, cx.attempt())?;
             std::future::pending().await
         }
-        let script: Script = Arc::new(|_, _| Ok(()));
+        let begun = Arc::clone(begun);
+        let script: Script = Arc::new(move |_, _| {
+            begun.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        });
         Consumer::new(self.broker.group("law"), AnyDatabase::of(Arc::clone(&self.rig)), script)
             .on_any(never)
             .topics([self.broker.topic("t").as_str()])

@@ -1,6 +1,8 @@
 //! Events that end the process of their consumer, and events that only happen to be there when it ends.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use posthaste_core::consumer::Failure;
@@ -67,7 +69,7 @@ pub(crate) async fn be_killed(bench: &ConsumeBench) -> LawResult {
         let effects = bench.effects().await.map_or(0, |effects| effects.len());
         effects >= others && dead(bench).await.is_ok_and(|dead| !dead.is_empty())
     };
-    super::consume_until(consumer.workers(2), &bench.watched, "all is over", over).await
+    super::consume_until(consumer, &bench.watched, "all is over", over).await
 }
 
 fn first_attempts(bench: &ConsumeBench, begin: impl Fn(&str) + Send + Sync + 'static) -> LawConsumer {
@@ -83,17 +85,16 @@ fn first_attempts(bench: &ConsumeBench, begin: impl Fn(&str) + Send + Sync + 'st
 pub async fn a_consumer_that_only_ends_spends_no_attempt(bench: ConsumeBench) -> LawResult {
     let ids = bench.publish(10).await?;
     for round in 0..2 * (ATTEMPTS + 2) {
-        let before = bench.watched.handed_out();
-        let stuck = bench.stuck().grace(Duration::ZERO);
-        let in_hand = eventually(SOON, "something is in hand", async || bench.watched.handed_out() > before);
+        let begun = Arc::new(AtomicU32::new(0));
+        let stuck = bench.stuck(&begun).grace(Duration::ZERO);
+        let in_hand = eventually(SOON, "one is at work", async || begun.load(Ordering::SeqCst) > 0);
         if round.is_multiple_of(2) {
             tokio::select! {
                 ended = stuck.run(bench.watched.clone(), std::future::pending()) => ended?,
                 reached = in_hand => reached?,
             }
         } else {
-            let run = stuck.run(bench.watched.clone(), async { drop(in_hand.await) });
-            run.await?;
+            stuck.run(bench.watched.clone(), async { drop(in_hand.await) }).await?;
         }
     }
     bench.consume_all(first_attempts(&bench, |_| ()), &ids).await?;

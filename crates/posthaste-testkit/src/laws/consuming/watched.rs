@@ -23,7 +23,6 @@ struct Notes {
     /// What the broker took an acknowledgement or a burial of.
     settled: Mutex<BTreeSet<String>>,
     feeds: AtomicU32,
-    handed_out: AtomicU32,
     acks: AtomicU32,
     /// Whether every other acknowledgement is lost, as if the consumer had died just before it.
     is_deaf: AtomicBool,
@@ -56,11 +55,6 @@ impl Watched {
     /// How many feeds were opened.
     pub(super) fn feeds(&self) -> u32 {
         self.notes.feeds.load(Ordering::SeqCst)
-    }
-
-    /// How many deliveries were handed out.
-    pub(super) fn handed_out(&self) -> u32 {
-        self.notes.handed_out.load(Ordering::SeqCst)
     }
 
     /// Loses every other acknowledgement from now on, or none.
@@ -113,7 +107,6 @@ impl Feed for WatchedFeed {
     fn next(&mut self, at_most: usize) -> BoxFuture<'_, Result<Vec<Delivery>>> {
         Box::pin(async move {
             let deliveries = self.feed.next(at_most).await?;
-            self.notes.handed_out.fetch_add(deliveries.len() as u32, Ordering::SeqCst);
             let watch = |one: Delivery| {
                 let (id, notes) = (one.envelope.id.clone(), Arc::clone(&self.notes));
                 one.with_receipt(|receipt| Box::new(WatchedReceipt { receipt, id, notes }))
