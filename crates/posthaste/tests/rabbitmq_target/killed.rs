@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use lapin::types::AMQPValue;
+use posthaste::admin::Admin;
+use posthaste::memory::Memory;
+use posthaste::publisher::Publisher;
 use posthaste::relay::{Lane, Relay};
 use posthaste::retry::Backoff;
-use posthaste::schema::Backend;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -17,13 +19,9 @@ async fn a_broker_that_is_killed_and_restarted_loses_nothing() {
     let name = "a_broker_that_is_killed_and_restarted_loses_nothing";
     let Some(mut stand) = Stand::private(name, |_| String::new()).await else { return };
     let queue = stand.queue("t", &[("x-queue-type", AMQPValue::LongString("quorum".into()))]).await;
-    // The memory backend counts what is unread anew at every look, and a test looks often: it would be the slowest part.
-    let folder = tempfile::tempdir().unwrap();
-    let store =
-        posthaste::store::open(&format!("sqlite://{}", folder.path().join("t.db").display())).await.unwrap();
+    let store = Arc::new(Memory::new());
     let lane = Lane::named("main").unwrap().to(Arc::new(stand.open("")));
-    let relay =
-        Relay::new(Arc::<dyn Backend>::clone(&store) as _).lane(lane.retry(Backoff::default().attempts(1)));
+    let relay = Relay::new(Arc::clone(&store) as _).lane(lane.retry(Backoff::default().attempts(1)));
     let (stop, stopped) = oneshot::channel::<()>();
     let mut tasks = JoinSet::new();
     tasks.spawn(relay.run(async {
@@ -32,8 +30,8 @@ async fn a_broker_that_is_killed_and_restarted_loses_nothing() {
     let mut sent = 0;
     for _ in 0..2 {
         for _ in 0..10 {
-            store.publish((sent..sent + 250).map(|n| event(n.to_string(), "t")).collect()).await.unwrap();
-            sent += 250;
+            store.publish((sent..sent + 1_000).map(|n| event(n.to_string(), "t")).collect()).await.unwrap();
+            sent += 1_000;
         }
         let before = delivered(&store).await;
         until("some are delivered", async || delivered(&store).await > before).await;
@@ -50,6 +48,6 @@ async fn a_broker_that_is_killed_and_restarted_loses_nothing() {
     assert_eq!(ids.len() as u64, sent, "every confirmed event is in the queue");
 }
 
-async fn delivered(store: &Arc<dyn Backend>) -> u64 {
+async fn delivered(store: &Memory) -> u64 {
     store.lanes().await.unwrap().first().map_or(0, |lane| lane.delivered)
 }
