@@ -38,6 +38,13 @@ impl Findings {
         self.found.entry(requirement).or_default().undecided.push(why.into());
     }
 
+    /// None of these could be seen here, for this reason.
+    pub(super) fn all_undecided(&mut self, requirements: &[&'static str], why: &str) {
+        for requirement in requirements {
+            self.undecided(requirement, why);
+        }
+    }
+
     /// It held or not; the evidence says what was looked at, and what is seen otherwise.
     pub(super) fn hold(&mut self, requirement: &'static str, holds: bool, evidence: &str, otherwise: &str) {
         if holds { self.ok(requirement, evidence) } else { self.broken(requirement, otherwise) }

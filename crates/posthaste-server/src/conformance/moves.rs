@@ -89,7 +89,7 @@ impl Move {
         self.is(State::Pending, State::Delivering)
     }
 
-    fn is_allowed(&self) -> bool {
+    pub(super) fn is_allowed(&self) -> bool {
         use State::{Dead, Delivered, Delivering, Pending};
         matches!(
             (self.from, self.to),

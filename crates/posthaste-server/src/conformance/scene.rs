@@ -75,8 +75,9 @@ impl Kit {
         moves::judge(&moved, of.is_operated, &mut scene.findings);
         if let Err(Stop(why)) = played {
             // What was to be found out after that is not known to hold.
+            let is_complete = !of.about.iter().any(|id| scene.findings.lacks(id));
             for requirement in of.about {
-                if scene.findings.lacks(requirement) {
+                if is_complete || scene.findings.lacks(requirement) {
                     scene.findings.broken(requirement, why.clone());
                 }
             }

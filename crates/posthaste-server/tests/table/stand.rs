@@ -109,15 +109,29 @@ impl Stand {
     }
 
     pub(crate) async fn ids(&self) -> Vec<String> {
-        let rows = self.client.query("SELECT event_id::text FROM openoutbox_events", &[]).await.unwrap();
-        rows.iter().map(|row| row.get(0)).collect()
+        self.ids_where("true").await
+    }
+
+    pub(crate) async fn ids_where(&self, condition: &str) -> Vec<String> {
+        let text = format!("SELECT event_id::text FROM openoutbox_events WHERE {condition}");
+        self.client.query(&text, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
+    }
+
+    /// The one value of a query.
+    pub(crate) async fn one(&self, query: &str) -> String {
+        self.client.query_one(query, &[]).await.unwrap().get(0)
     }
 
     /// A relay to its own stdout, with a short lease.
     pub(crate) fn relay(&self, seen: &Seen) -> Running {
+        self.relay_with_lease(seen, "1s")
+    }
+
+    /// The same with this lease.
+    pub(crate) fn relay_with_lease(&self, seen: &Seen, lease: &str) -> Running {
         let mut command =
             self.folder.command(&["relay", "--storage-url", &self.url(), "--publisher", "stdout:"]);
-        command.env("POSTHASTE__RELAY__LEASE", "1s").env("POSTHASTE__LANES__MAIN__TIMEOUT", "500ms");
+        command.env("POSTHASTE__RELAY__LEASE", lease).env("POSTHASTE__LANES__MAIN__TIMEOUT", "500ms");
         command.env("POSTHASTE__LANES__MAIN__WINDOW", "50").stderr(std::process::Stdio::null());
         let mut running = Running(command.spawn().unwrap());
         seen.read(running.0.stdout.take().unwrap());
@@ -147,7 +161,7 @@ pub(crate) async fn connect(url: &str) -> Client {
 pub(crate) struct Seen(Arc<Mutex<HashMap<String, u32>>>);
 
 impl Seen {
-    fn read(&self, stdout: impl std::io::Read + Send + 'static) {
+    pub(crate) fn read(&self, stdout: impl std::io::Read + Send + 'static) {
         let seen = Arc::clone(&self.0);
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {

@@ -44,6 +44,8 @@ pub(super) trait Ground: Send + Sync {
     fn text(&self, value: &str) -> String;
     /// The statement that locks rows in a held transaction.
     fn lock(&self, table: &str, condition: &str) -> String;
+    /// The statement that ends what somebody who is gone still has in the server, waiting for a lock on this table.
+    fn end_waiting(&self, table: &str) -> String;
     /// Whether a held transaction keeps everybody else from writing anything.
     fn has_one_writer(&self) -> bool;
 }

@@ -146,6 +146,13 @@ impl Ground for Postgres {
         format!("SELECT 1 FROM {table} WHERE {condition} FOR UPDATE")
     }
 
+    fn end_waiting(&self, table: &str) -> String {
+        format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+             WHERE datname = current_database() AND wait_event_type = 'Lock' AND position('{table}' IN query) > 0"
+        )
+    }
+
     fn has_one_writer(&self) -> bool {
         false
     }

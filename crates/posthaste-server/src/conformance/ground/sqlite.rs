@@ -140,6 +140,11 @@ impl Ground for Sqlite {
         format!("SELECT 1 FROM {table} WHERE {condition}")
     }
 
+    fn end_waiting(&self, _: &str) -> String {
+        // Whoever is gone waits for nothing.
+        "SELECT 1".to_owned()
+    }
+
     fn has_one_writer(&self) -> bool {
         true
     }

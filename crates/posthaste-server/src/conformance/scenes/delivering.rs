@@ -38,9 +38,7 @@ fn look_at_events(scene: &mut Scene<'_>, relay: &Running, rows: &[Row]) {
     let (has_headers, has_key) = (scene.table.has(Column::Headers), scene.table.has(Column::Key));
     let findings = &mut scene.findings;
     if !scene.kit.sees {
-        for requirement in ["U3", "U4", "D2"] {
-            findings.undecided(requirement, "what the relay publishes is not seen");
-        }
+        findings.all_undecided(&["U3", "U4", "D2"], "what the relay publishes is not seen");
         return;
     }
     let lines = relay.lines();

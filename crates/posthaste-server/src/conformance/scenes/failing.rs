@@ -20,12 +20,8 @@ const PAUSE_SEEN_PERCENT: i64 = 80;
 pub(super) fn failing<'a>(scene: &'a mut Scene<'_>) -> LocalBoxFuture<'a, Result<(), Stop>> {
     Box::pin(async move {
         if !scene.kit.sees {
-            for requirement in ["L6", "L7", "R2", "U1", "U2", "U5"] {
-                scene.findings.undecided(
-                    requirement,
-                    "a target that does not acknowledge is the relay's stdout, which is not its target",
-                );
-            }
+            let why = "a target that does not acknowledge is the relay's stdout, which is not its target";
+            scene.findings.all_undecided(&["L6", "L7", "R2", "U1", "U2", "U5"], why);
             return Ok(());
         }
         let rows = [Row::new().large(), Row::new().large()];
@@ -44,7 +40,7 @@ pub(super) fn failing<'a>(scene: &'a mut Scene<'_>) -> LocalBoxFuture<'a, Result
             moves.iter().filter(|one| one.is(State::Delivering, State::Pending)).collect();
         if failures.is_empty() {
             let why = "the relay waits for an acknowledgement without an end, so no attempt failed";
-            ["L6", "L7", "R2", "U1", "U5"].map(|requirement| scene.findings.undecided(requirement, why));
+            scene.findings.all_undecided(&["L6", "L7", "R2", "U1", "U5"], why);
             return Ok(());
         }
         look_at_failures(scene, &failures);

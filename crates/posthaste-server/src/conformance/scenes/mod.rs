@@ -21,7 +21,7 @@ const fn scene(name: &'static str, about: &'static [&'static str], run: Run) -> 
 }
 
 /// All scenes, in the order in which they are played.
-pub(super) const ALL: [SceneOf; 12] = [
+pub(super) const ALL: [SceneOf; 13] = [
     scene("committing", &["P1", "P2"], producing::committing),
     scene("claiming", &["L2"], producing::claiming),
     scene("delivering", &["L4", "L5", "L1", "P3", "S3", "U3", "U4", "D2"], delivering::delivering),
@@ -29,7 +29,8 @@ pub(super) const ALL: [SceneOf; 12] = [
     scene("failing", &["L6", "L7", "R2", "U1", "U2", "U5"], failing::failing),
     scene("expiring", &["S5", "L6"], leasing::expiring),
     scene("sleeping", &["L9"], leasing::sleeping),
-    scene("crashing", &["L10"], crashing::crashing),
+    scene("crashing with rows in hand", &["L10"], crashing::after_the_claim),
+    scene("crashing after publishing", &["L10"], crashing::after_publishing),
     scene("sharing", &["S4", "S2", "U5"], sharing::sharing),
     scene("limiting", &["S1"], sharing::limiting),
     SceneOf {

@@ -18,8 +18,7 @@ pub(super) fn operating<'a>(scene: &'a mut Scene<'_>) -> LocalBoxFuture<'a, Resu
         by_hand(scene).await?;
         if !scene.kit.is_own() {
             let why = "operators' tools of another relay are not known to this kit";
-            ["X1", "X2", "X4", "X6", "X7", "X8"]
-                .map(|requirement| scene.findings.undecided(requirement, why));
+            scene.findings.all_undecided(&["X1", "X2", "X4", "X6", "X7", "X8"], why);
             return Ok(());
         }
         let delivered = Row::many(4);

@@ -29,7 +29,7 @@ pub(super) fn ordering<'a>(scene: &'a mut Scene<'_>) -> LocalBoxFuture<'a, Resul
                 (_, false) => "the table has no key",
                 _ => "what the relay publishes is not seen",
             };
-            ["O1", "O2", "X5"].map(|requirement| scene.findings.undecided(requirement, why));
+            scene.findings.all_undecided(&["O1", "O2", "X5"], why);
             return Ok(());
         }
         let has_both = scene.table.has(Column::OrderingKey) && scene.table.has(Column::Key);

@@ -17,7 +17,9 @@ const WATCHED: Duration = Duration::from_millis(1_200);
 pub(super) fn committing<'a>(scene: &'a mut Scene<'_>) -> LocalBoxFuture<'a, Result<(), Stop>> {
     Box::pin(async move {
         let (table, ground) = (&scene.table, scene.table.ground);
-        let [never, kept, late] = [Row::new(), Row::new(), Row::new()].map(|row| [row]);
+        let [never, kept, mut late] = [Row::new(), Row::new(), Row::new()].map(|row| [row]);
+        // As old as a transaction that began long ago.
+        (late[0].made_in, late[0].due_in) = (Some(-30_000), -30_000);
         ground.hold(&table.inserting(&never)).await?.roll_back().await?;
         let rolled_back = table.count("1 = 1").await?;
         ground.hold(&table.inserting(&kept)).await?.commit().await?;

@@ -34,9 +34,15 @@ pub(super) fn sharing<'a>(scene: &'a mut Scene<'_>) -> LocalBoxFuture<'a, Result
         let twice = claims.values().filter(|claims| **claims > 1).count();
         let seen = format!("{ROWS} rows, {RELAYS} relays, each row claimed once");
         scene.findings.hold("S4", twice == 0, &seen, &format!("{twice} of {ROWS} rows were claimed twice"));
-        scene.findings.ok(
+        let invalid =
+            moves.iter().filter(|one| one.from != one.to && (one.from.is_terminal() || !one.is_allowed()));
+        let invalid = invalid.count();
+        let seen = format!("{} changes by {RELAYS} relays at once, each row delivered once", moves.len());
+        scene.findings.hold(
             "S2",
-            format!("{} changes by {RELAYS} relays at once, each row delivered in the end", moves.len()),
+            invalid == 0,
+            &seen,
+            &format!("{invalid} of {} changes are none that may be", moves.len()),
         );
         if scene.kit.sees {
             look_at_events(scene, &relays, &rows);
