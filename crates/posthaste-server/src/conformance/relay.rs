@@ -135,7 +135,8 @@ pub(super) fn configured(
         BACKOFF.as_millis(),
     )
     .expect(written);
-    let file = place.folder.join(format!("{}-{}.toml", profile.table.name(), u8::from(settings.ordered)));
+    // Each has its own: whoever starts must not read what is being written.
+    let file = place.folder.join(format!("{:016x}.toml", fastrand::u64(..)));
     std::fs::write(&file, text).map_err(|error| Stop(format!("write {}: {error}", file.display())))?;
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("POSTHASTE")) {

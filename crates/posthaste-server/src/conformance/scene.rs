@@ -61,6 +61,11 @@ impl Kit {
         matches!(self.subject, Subject::Own(_))
     }
 
+    /// The lease in milliseconds.
+    pub(super) fn lease_ms(&self) -> i64 {
+        i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX)
+    }
+
     fn made(&self) -> std::sync::MutexGuard<'_, Vec<Profile>> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -72,7 +77,7 @@ impl Kit {
         let mut scene = Scene { kit: self, table, findings: Findings::default() };
         let played = (of.run)(&mut scene).await;
         let moved = scene.table.moves().await?;
-        moves::judge(&moved, of.is_operated, &mut scene.findings);
+        moves::judge(&moved, of.is_operated, self.lease_ms(), &mut scene.findings);
         if let Err(Stop(why)) = played {
             // What was to be found out after that is not known to hold.
             let is_complete = !of.about.iter().any(|id| scene.findings.lacks(id));

@@ -259,7 +259,7 @@ impl<'a> Table<'a> {
             Column::Payload => ground.bytes(&row.payload),
             Column::Headers => literal(&row.headers),
             // A column of this name may not be empty in every profile.
-            Column::Key => literal(row.key.as_deref().unwrap_or(&row.id)),
+            Column::Key => literal(row.key.as_deref().unwrap_or("key")),
             Column::OrderingKey => text(&row.ordering_key),
             Column::Status => self.state_name(row.state).literal(),
             Column::Attempts => row.attempts.to_string(),

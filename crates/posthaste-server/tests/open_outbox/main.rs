@@ -19,6 +19,7 @@ const POSTGRES: &str = "POSTHASTE_TEST_POSTGRES";
 /// The families of requirements, and how many each has.
 const FAMILIES: [(&str, usize); 8] =
     [("P", 3), ("L", 10), ("S", 6), ("U", 6), ("R", 2), ("D", 2), ("O", 2), ("X", 8)];
+const TRIALS_AT_ONCE: usize = 4;
 /// What no run can decide.
 const BY_DOCUMENT: [&str; 4] = ["S6", "U6", "R1", "D1"];
 
@@ -38,7 +39,10 @@ fn main() -> ExitCode {
         let name = format!("a_relay_that_{}_is_caught", mistake.replace(' ', "_"));
         trials.push(Trial::test(name, move || is_caught(mistake, broken)));
     }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    let mut arguments = Arguments::from_args();
+    // They wait more than they work.
+    arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
+    libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 fn from_env(variable: &str) -> Option<String> {

@@ -83,12 +83,12 @@ pub(super) fn failing<'a>(scene: &'a mut Scene<'_>) -> LocalBoxFuture<'a, Result
 /// L6, U5: what a failure leaves in its row.
 fn look_at_failures(scene: &mut Scene<'_>, failures: &[&Move]) {
     let number = failures.len();
-    let soon = failures.iter().filter(|one| one.due_in <= 0).count();
+    let wrong = failures.iter().filter(|one| one.due_in <= 0 || !one.is_counted()).count();
     scene.findings.hold(
         "L6",
-        soon == 0,
+        wrong == 0,
         &format!("{number} failures: one attempt more, no lease, due later"),
-        &format!("{soon} of {number} rows that failed are due at once"),
+        &format!("{wrong} of {number} rows that failed are due at once, or the failure was not counted"),
     );
     if scene.table.has(Column::LastError) {
         let silent =

@@ -20,7 +20,7 @@ const CLOCKS_MS: i64 = 250;
 /// S5, L6: rows whose lease has ended long ago, and rows whose lease has just begun.
 pub(super) fn expiring<'a>(scene: &'a mut Scene<'_>) -> LocalBoxFuture<'a, Result<(), Stop>> {
     Box::pin(async move {
-        let lease = i64::try_from(scene.kit.lease.as_millis()).unwrap_or(i64::MAX);
+        let lease = scene.kit.lease_ms();
         let stale = [(); 3].map(|()| Row::new().held_since(lease * 3));
         scene.table.insert(&stale).await?;
         let fresh = [(); 2].map(|()| Row::new().held_since(0));
