@@ -33,7 +33,8 @@ fn main() -> ExitCode {
     }
     trials.push(Trial::test("a_small_relay_that_makes_no_mistake_passes", || {
         let report = run("sqlite://shop.db", &["--relay", &small_relay("none")]);
-        judge(report.values().all(|(result, _)| result != "failed"), &report)
+        let failed: Report = report.into_iter().filter(|(_, (result, _))| result == "failed").collect();
+        judge(failed.is_empty(), &failed)
     }));
     for (mistake, broken) in small::MISTAKES {
         let name = format!("a_relay_that_{}_is_caught", mistake.replace(' ', "_"));
