@@ -34,11 +34,13 @@ pub(super) struct Settings {
     pub(super) ordered: bool,
     /// Whether anybody reads what it publishes from the start.
     pub(super) is_heard: bool,
+    /// Where it shows its metrics, if it is Posthaste's own.
+    pub(super) metrics_port: Option<u16>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { batch: 50, ordered: false, is_heard: true }
+        Self { batch: 50, ordered: false, is_heard: true, metrics_port: None }
     }
 }
 
@@ -135,6 +137,9 @@ pub(super) fn configured(
         BACKOFF.as_millis(),
     )
     .expect(written);
+    if let Some(port) = settings.metrics_port {
+        writeln!(text, "[server]\nadmin_listen = \"127.0.0.1:{port}\"").expect(written);
+    }
     // Each has its own: whoever starts must not read what is being written.
     let file = place.folder.join(format!("{:016x}.toml", fastrand::u64(..)));
     std::fs::write(&file, text).map_err(|error| Stop(format!("write {}: {error}", file.display())))?;

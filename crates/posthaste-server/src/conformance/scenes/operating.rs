@@ -3,6 +3,7 @@
 use futures_util::future::LocalBoxFuture;
 use posthaste::table::Column;
 use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::conformance::Stop;
 use crate::conformance::moves::State;
@@ -23,9 +24,7 @@ pub(super) fn operating<'a>(scene: &'a mut Scene<'_>) -> LocalBoxFuture<'a, Resu
         }
         let delivered = Row::many(4);
         scene.table.insert(&delivered).await?;
-        let mut relays = [scene.relay(Settings::default())?];
-        scene.until_delivered(&mut relays, &delivered).await?;
-        drop(relays);
+        measuring(scene, &delivered).await?;
         let mut failing = Row::new().due(3_600_000);
         failing.attempts = 2;
         let mut dead = [Row::new().of_state(State::Dead), Row::new().of_state(State::Dead)];
@@ -36,6 +35,45 @@ pub(super) fn operating<'a>(scene: &'a mut Scene<'_>) -> LocalBoxFuture<'a, Resu
         replaying(scene, &delivered, &dead).await?;
         at_random(scene).await
     })
+}
+
+/// X6: what a relay counts while it delivers.
+async fn measuring(scene: &mut Scene<'_>, rows: &[Row]) -> Result<(), Stop> {
+    let told = |error: std::io::Error| Stop(format!("ask for metrics: {error}"));
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).map_err(told)?.port();
+    let mut relays = [scene.relay(Settings { metrics_port: Some(port), ..Settings::default() })?];
+    scene.until_delivered(&mut relays, rows).await?;
+    let mut metrics = String::new();
+    let settled = format!("posthaste_settled_total{{lane=\"main\",outcome=\"delivered\"}} {}", rows.len());
+    let is_counted = scene
+        .until(&mut relays, "what was delivered is counted", async |_| {
+            metrics = get(port).await.map_err(told)?;
+            Ok(metrics.contains(&settled))
+        })
+        .await;
+    let names = [
+        "posthaste_deliveries_total",
+        "posthaste_latency_seconds",
+        "posthaste_lane_dead",
+        "posthaste_lane_waiting",
+    ];
+    let lacking: Vec<_> = names.iter().filter(|name| !metrics.contains(**name)).collect();
+    scene.findings.hold(
+        "X6",
+        is_counted.is_ok() && lacking.is_empty(),
+        "/metrics counts outcomes and deliveries, what waits and is dead, and measures delays",
+        &format!("/metrics lacks {lacking:?}, or {settled:?} is not in it"),
+    );
+    Ok(())
+}
+
+async fn get(port: u16) -> std::io::Result<String> {
+    let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
 }
 
 /// X3: what is changed in a row by hand.

@@ -13,7 +13,7 @@ use crate::conformance::table::Row;
 
 const KEYS: usize = 4;
 const ROWS_PER_KEY: usize = 6;
-const ORDERED: Settings = Settings { batch: 10, ordered: true, is_heard: true };
+const ORDERED: Settings = Settings { batch: 10, ordered: true, is_heard: true, metrics_port: None };
 
 /// O1, O2: two relays, four keys; the first row of one key is in somebody's hands, that of another has failed before.
 pub(super) fn ordering<'a>(scene: &'a mut Scene<'_>) -> LocalBoxFuture<'a, Result<(), Stop>> {
