@@ -66,9 +66,10 @@ pub(super) async fn open(url: &str) -> Result<Box<dyn Ground>, Stop> {
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
         return Ok(Box::new(postgres::Postgres::open(url).await?));
     }
-    Err(Stop(
-        "this build cannot check a database of that kind; it knows postgres:// and sqlite://".to_owned(),
-    ))
+    let scheme = url.split(':').next().unwrap_or_default();
+    Err(Stop(format!(
+        "this build cannot check a database of the kind {scheme:?}; it knows postgres and sqlite"
+    )))
 }
 
 /// A value between quotes.
@@ -77,6 +78,7 @@ pub(super) fn literal(text: &str) -> String {
 }
 
 /// Bytes as hexadecimal digits.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

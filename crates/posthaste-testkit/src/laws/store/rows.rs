@@ -6,7 +6,7 @@ use std::time::Duration;
 use posthaste_core::admin::{Command, EventState, Filter};
 use posthaste_core::store::{Outcome, Room, Standing, Then};
 
-use super::cancelling::{POLLS_MAX, drop_at_poll};
+use super::cancelling::{POLLS_MAX, drop_at_poll, drop_settle_at_poll};
 use crate::drive::{StoreBench, dead, ids, lane, one, retry, settled};
 use crate::law::LawResult;
 use crate::{ensure, ensure_eq};
@@ -219,12 +219,7 @@ pub async fn a_dropped_settle_of_rows_leaves_nothing_half_done(bench: StoreBench
         let driver = bench.drive(&main).await?;
         let claimed = driver.claim_all().await?;
         ensure_eq!(ids(&claimed), names, "what is claimed");
-        let outcomes = vec![
-            settled(&claimed[0], Outcome::Delivered),
-            settled(&claimed[1], retry(SECOND)),
-            settled(&claimed[2], dead()),
-        ];
-        drop_at_poll(polls, bench.store.settle(&driver.lease, outcomes, Then::Hold)).await;
+        drop_settle_at_poll(polls, &bench, &driver, &claimed).await;
         drop(driver);
         // A settle that the server still carries out comes before the end of the lease is seen.
         bench.pass(main.lease + SECOND);
