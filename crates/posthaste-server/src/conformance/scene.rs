@@ -21,6 +21,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(15);
 /// What a busy machine needs beyond what everything takes by itself.
 const SLACK: Duration = Duration::from_secs(15);
 
+/// How many times as long a lease lasts where nobody waits for its end.
+const LEASES_IN_PEACE: u32 = 10;
+
 /// Everything that scenes have in common.
 pub(super) struct Kit {
     pub(super) ground: Box<dyn Ground>,
@@ -42,6 +45,8 @@ pub(super) struct SceneOf {
     pub(super) name: &'static str,
     /// The requirements that it is about.
     pub(super) about: &'static [&'static str],
+    /// Whether it waits for leases to end. Where it does not, none ends by itself on a busy machine: they last longer.
+    pub(super) is_leasing: bool,
     /// Whether its table has a column for the order.
     pub(super) is_ordered: bool,
     /// Whether an operator is at work in it.
@@ -54,16 +59,13 @@ pub(super) struct Scene<'a> {
     pub(super) kit: &'a Kit,
     pub(super) table: Table<'a>,
     pub(super) findings: Findings,
+    /// How long a claim of its relays lasts.
+    lease: Duration,
 }
 
 impl Kit {
     pub(super) fn is_own(&self) -> bool {
         matches!(self.subject, Subject::Own(_))
-    }
-
-    /// The lease in milliseconds.
-    pub(super) fn lease_ms(&self) -> i64 {
-        i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX)
     }
 
     fn made(&self) -> std::sync::MutexGuard<'_, Vec<Profile>> {
@@ -74,10 +76,11 @@ impl Kit {
     pub(super) async fn play(&self, of: &SceneOf) -> Result<Findings, Stop> {
         let table = Table::make(&*self.ground, &self.profile, of.is_ordered).await?;
         self.made().push(table.profile.clone());
-        let mut scene = Scene { kit: self, table, findings: Findings::default() };
+        let lease = if of.is_leasing { self.lease } else { self.lease * LEASES_IN_PEACE };
+        let mut scene = Scene { kit: self, table, findings: Findings::default(), lease };
         let played = (of.run)(&mut scene).await;
         let moved = scene.table.moves().await?;
-        moves::judge(&moved, of.is_operated, self.lease_ms(), &mut scene.findings);
+        moves::judge(&moved, of.is_operated, millis(lease), &mut scene.findings);
         if let Err(Stop(why)) = played {
             // What was to be found out after that is not known to hold.
             let is_complete = !of.about.iter().any(|id| scene.findings.lacks(id));
@@ -105,8 +108,8 @@ impl Kit {
 
 impl Scene<'_> {
     fn place(&self) -> Place<'_> {
-        let Kit { store, lease, folder, .. } = self.kit;
-        Place { store, profile: &self.table.profile, lease: *lease, folder }
+        let Kit { store, folder, .. } = self.kit;
+        Place { store, profile: &self.table.profile, lease: self.lease, folder }
     }
 
     /// Starts a relay.
@@ -195,6 +198,10 @@ impl Scene<'_> {
         self.table.insert(&marker).await?;
         self.until_delivered(relays, &marker).await
     }
+}
+
+pub(super) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// What a verb said.

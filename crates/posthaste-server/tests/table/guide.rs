@@ -34,7 +34,7 @@ async fn every_command_of_the_guide_does_what_it_says() {
     stand.client.batch_execute(ddl.text()).await.unwrap();
     let [insert] = &blocks("sql")[..] else { panic!("the guide has one block of SQL") };
     stand.client.batch_execute(insert).await.unwrap();
-    assert_eq!(stand.folder.ok(&words(once)[1..]).text().matches("order.placed").count(), 1);
+    assert_eq!(stand.folder.ok(&words(once)[1..]).text().matches("\"type\":\"order.placed\"").count(), 1);
 
     stand.client.batch_execute(insert).await.unwrap();
     let seen = Seen::default();
@@ -59,11 +59,11 @@ async fn the_configuration_of_the_guide_describes_a_table() {
     stand.client.batch_execute(&format!("CREATE SCHEMA billing; {}", ddl.text())).await.unwrap();
     let insert = "INSERT INTO billing.outbox (message_id, kind, customer, payload) VALUES (gen_random_uuid(), 'paid', 'c', '{}')";
     stand.client.batch_execute(insert).await.unwrap();
-    assert_eq!(stand.folder.ok(&["relay", "--once"]).text().matches("\"paid\"").count(), 1);
+    assert_eq!(stand.folder.ok(&["relay", "--once"]).text().matches("\"type\":\"paid\"").count(), 1);
     assert_eq!(stand.folder.ok(&["event", "list"]).text().matches("paid").count(), 1);
     stand.folder.ok(&["stats"]);
     stand.folder.ok(&["replay", "--lane", "main"]);
-    assert_eq!(stand.folder.ok(&["relay", "--once"]).text().matches("\"paid\"").count(), 1);
+    assert_eq!(stand.folder.ok(&["relay", "--once"]).text().matches("\"type\":\"paid\"").count(), 1);
     stand.folder.ok(&["prune", "--older-than", "0s"]);
     stand.end().await;
 }

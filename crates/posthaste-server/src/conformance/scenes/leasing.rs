@@ -11,7 +11,7 @@ use crate::conformance::Stop;
 use crate::conformance::ground::literal;
 use crate::conformance::moves::{Move, State};
 use crate::conformance::relay::Settings;
-use crate::conformance::scene::Scene;
+use crate::conformance::scene::{Scene, millis};
 use crate::conformance::table::Row;
 
 /// The clocks of a relay and of its database may differ by this much.
@@ -20,7 +20,7 @@ const CLOCKS_MS: i64 = 250;
 /// S5, L6: rows whose lease has ended long ago, and rows whose lease has just begun.
 pub(super) fn expiring<'a>(scene: &'a mut Scene<'_>) -> LocalBoxFuture<'a, Result<(), Stop>> {
     Box::pin(async move {
-        let lease = scene.kit.lease_ms();
+        let lease = millis(scene.kit.lease);
         let stale = [(); 3].map(|()| Row::new().held_since(lease * 3));
         scene.table.insert(&stale).await?;
         let fresh = [(); 2].map(|()| Row::new().held_since(0));
