@@ -52,10 +52,11 @@ fn survive(trial: &str, engine: &str) {
         return;
     }
     let mut nemesis = Command::new(env!("CARGO_BIN_EXE_posthaste-nemesis"));
-    let ended = nemesis.args(["--engine", engine, "--seconds", SECONDS, "--seed", SEED]).output().unwrap();
+    let ended = nemesis.args(["--engine", engine, "--seconds", SECONDS, "--seed", SEED]).output();
+    let ended = ended.expect("the nemesis can be started");
     let said = String::from_utf8_lossy(&ended.stdout);
     assert!(ended.status.success(), "{said}{}", String::from_utf8_lossy(&ended.stderr));
-    let (line, rest) = said.split_once('\n').unwrap();
+    let (line, rest) = said.split_once('\n').expect("a line that says how it went");
     assert!(rest.is_empty(), "more than one line: {said}");
     assert!(
         line.contains("lost 0, phantom 0") && line.ends_with(&format!("order broken 0, seed {SEED}")),
