@@ -7,6 +7,7 @@ use posthaste::admin::LaneStats;
 use posthaste_testkit::history::{History, Judgement, Known};
 
 use crate::Result;
+use crate::engine::Engine;
 use crate::journal::records;
 use crate::lanes::Which;
 use crate::producer::journal_file;
@@ -23,6 +24,7 @@ pub(crate) struct Findings {
 
 /// What is compared.
 pub(crate) struct Evidence<'a> {
+    pub(crate) engine: Engine,
     pub(crate) folder: &'a Path,
     pub(crate) truth: &'a [Truth],
     pub(crate) lanes: &'a [LaneStats],
@@ -35,7 +37,7 @@ impl Evidence<'_> {
     pub(crate) fn judge(&self) -> Result<Findings> {
         let mut wrong = Vec::new();
         let mut judgements = Vec::new();
-        for which in Which::ALL {
+        for &which in self.engine.lanes() {
             let delivered = records(&delivered_file(self.folder, which))?;
             judgements.push(self.judge_lane(which, &delivered, &mut wrong));
             self.check_totals(which, &mut wrong);
@@ -83,7 +85,8 @@ impl Evidence<'_> {
             meant += 1;
             refused.extend(Some(truth.id.clone()).filter(|_| which.refuses(&truth.event_type)));
         }
-        if lane.accepted != meant {
+        // A table counts the rows that are there, and retention has removed most of them.
+        if self.engine == Engine::Log && lane.accepted != meant {
             wrong.push(format!("lane {name}: {} accepted, {meant} committed: {lane:?}", lane.accepted));
         }
         refused.sort();

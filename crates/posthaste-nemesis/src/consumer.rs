@@ -18,6 +18,7 @@ use posthaste::sql::{Statement, Tx as _, Value};
 use posthaste::target::{DeliverKind, Target};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::engine::Engine;
 use crate::journal::Pen;
 use crate::lanes::Which;
 use crate::relay::{delivered_file, stumble};
@@ -70,7 +71,7 @@ pub(crate) fn main(options: &Options) -> Result<()> {
     runtime.block_on(async {
         let mut told_to_stop = signal(SignalKind::terminate())?;
         let mut crew = Crew::new();
-        for which in Which::ALL {
+        for &which in Engine::Log.lanes() {
             let policy = Backoff::fixed(Duration::from_millis(50)).attempts(1_000);
             let consumer = consumer(&options.url, which, &options.name)?.retry(policy);
             crew = crew.consumer(consumer, broker(&options.broker, which)?);
@@ -88,7 +89,7 @@ pub(crate) fn broker(url: &str, which: Which) -> Result<AmqpBroker> {
 /// The ids of what died in each group, as the broker says.
 pub(crate) async fn dead(url: &str) -> Result<HashMap<String, Vec<String>>> {
     let mut dead = HashMap::new();
-    for which in Which::ALL {
+    for &which in Engine::Log.lanes() {
         let (broker, mut page) = (broker(url, which)?, Page::first(1_000));
         let mut filter = Filter::default();
         filter.lane = Some(which.name().parse()?);
@@ -146,7 +147,7 @@ async fn take(cx: &mut Cx<Pool, Hand>, envelope: Arc<Envelope>) -> std::result::
 pub(crate) async fn write_down(direct: &Direct, folder: &Path) -> Result<()> {
     let all = "SELECT consumer, id, key, number, process FROM nemesis_effects ORDER BY nth";
     let rows = direct.client.query_typed(all, &[]).await?;
-    for which in Which::ALL {
+    for &which in Engine::Log.lanes() {
         let pen = Pen::append_to(&delivered_file(folder, which))?;
         for row in rows.iter().filter(|row| row.get::<_, &str>(0) == which.name()) {
             let [id, key, number, process] = [1, 2, 3, 4].map(|column| row.get::<_, &str>(column));

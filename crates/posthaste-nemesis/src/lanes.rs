@@ -24,16 +24,17 @@ pub(crate) enum Which {
     Orders,
     /// Everything, in its own time; some events so slowly that they are parked meanwhile.
     Slow,
+    /// Everything, with all of that at once: the one lane of a table.
+    Main,
 }
 
 impl Which {
-    pub(crate) const ALL: [Self; 3] = [Self::All, Self::Orders, Self::Slow];
-
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::All => "all",
             Self::Orders => "orders",
             Self::Slow => "slow",
+            Self::Main => "main",
         }
     }
 
@@ -48,6 +49,6 @@ impl Which {
 
     /// Whether it refuses this event for good.
     pub(crate) fn refuses(self, event_type: &str) -> bool {
-        self == Self::Orders && event_type == POISON
+        matches!(self, Self::Orders | Self::Main) && event_type == POISON
     }
 }

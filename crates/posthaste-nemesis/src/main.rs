@@ -15,6 +15,7 @@
 
 mod check;
 mod consumer;
+mod engine;
 mod fault;
 mod hands;
 mod journal;

@@ -15,6 +15,7 @@ use posthaste::target::{Answer, Capabilities, DeliverError, DeliverKind, Target}
 use posthaste::{BoxFuture, BoxStream};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::engine::{ATTEMPTS_MAX, Engine};
 use crate::journal::Pen;
 use crate::lanes::{LEASE, UNSETTLED_MAX, WINDOW, Which};
 use crate::{Failure, Result};
@@ -35,6 +36,9 @@ pub(crate) struct Options {
     name: String,
     #[arg(long)]
     folder: PathBuf,
+    /// How events are kept.
+    #[arg(long, value_enum)]
+    engine: Engine,
     /// Delivers into consumers whose effects are rows, not into files.
     #[arg(long)]
     consume: bool,
@@ -65,9 +69,9 @@ pub(crate) fn begin(crash: &[String]) -> Result<()> {
 
 async fn relay(options: &Options) -> Result<()> {
     let mut told_to_stop = signal(SignalKind::terminate())?;
-    let store: Arc<dyn Store> = posthaste::store::open(&options.url).await?;
+    let store: Arc<dyn Store> = options.engine.open(&options.url).await?;
     let mut relay = Relay::new(store).id(&options.name).grace(Duration::from_secs(5));
-    for which in Which::ALL {
+    for &which in options.engine.lanes() {
         let target = if let Some(broker) = &options.broker {
             Arc::new(crate::consumer::broker(broker, which)?)
         } else if options.consume {
@@ -78,7 +82,7 @@ async fn relay(options: &Options) -> Result<()> {
         let lane = Lane::named(which.name())?
             .topics([which.topics()])?
             .to(target)
-            .retry(Backoff::fixed(Duration::from_millis(50)).attempts(1_000))
+            .retry(Backoff::fixed(Duration::from_millis(50)).attempts(ATTEMPTS_MAX))
             .lease(LEASE)
             .window(WINDOW)
             .unsettled_max(UNSETTLED_MAX)
@@ -109,12 +113,14 @@ pub(crate) async fn stumble(which: Which, envelope: &Envelope, attempt: u32) -> 
     let chance = hash(&envelope.id);
     match which {
         Which::All => {}
-        Which::Orders if attempt == 1 && chance.is_multiple_of(FAILS_ONE_IN) => {
+        Which::Orders | Which::Main if attempt == 1 && chance.is_multiple_of(FAILS_ONE_IN) => {
             return Some(DeliverKind::Failed);
         }
         Which::Orders => {}
-        Which::Slow if chance.is_multiple_of(SLOW_ONE_IN) => tokio::time::sleep(SLOW_AFTER * 2).await,
-        Which::Slow => tokio::time::sleep(Duration::from_micros(chance % 3_000)).await,
+        Which::Slow | Which::Main if chance.is_multiple_of(SLOW_ONE_IN) => {
+            tokio::time::sleep(SLOW_AFTER * 2).await
+        }
+        Which::Slow | Which::Main => tokio::time::sleep(Duration::from_micros(chance % 3_000)).await,
     }
     None
 }

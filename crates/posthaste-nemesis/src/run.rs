@@ -14,10 +14,11 @@ use tokio::time::sleep;
 use xtask::{Interrupt, Run};
 
 use crate::check::{Evidence, Findings};
+use crate::engine::Engine;
 use crate::fault::{Fault, Link};
 use crate::hands::{self, STOPPED_WITHIN};
 use crate::lanes::{IN_HAND_MAX, Which};
-use crate::plan::Plan;
+use crate::plan::{Plan, RELAYS};
 use crate::stage::{Stage, With};
 use crate::truth::{Direct, Truth};
 use crate::worker::{self, lock};
@@ -39,6 +40,9 @@ pub(crate) struct Options {
     /// Where it is delivered; `local:` is a file that the relay itself writes, `rabbitmq` needs --consume.
     #[arg(long, default_value = "local:", value_parser = ["local:", "rabbitmq"])]
     to: String,
+    /// How events are kept: in the log, or as rows of an outbox table.
+    #[arg(long, value_enum, default_value_t = Engine::Log)]
+    engine: Engine,
     /// How long faults are inflicted.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     seconds: u64,
@@ -95,7 +99,15 @@ fn make_folder(run: &Run, seed: u64) -> Result<PathBuf> {
 #[expect(clippy::print_stdout, reason = "the last line is the answer")]
 async fn perform(run: &Arc<Run>, options: &Options, seed: u64, folder: &Path) -> Result<bool> {
     let length = Duration::from_secs(options.seconds);
-    let with = With { pooled: options.pooled, consume: options.consume, rabbitmq: options.to == "rabbitmq" };
+    if options.engine == Engine::Table && (options.consume || options.to != "local:") {
+        return Err("a table is delivered to local: only; leave --consume away".into());
+    }
+    let with = With {
+        engine: options.engine,
+        pooled: options.pooled,
+        consume: options.consume,
+        rabbitmq: options.to == "rabbitmq",
+    };
     let plan = match (with.rabbitmq, with.consume) {
         (true, true) => Plan::through_broker(seed, length),
         (true, false) => {
@@ -125,7 +137,8 @@ async fn perform(run: &Arc<Run>, options: &Options, seed: u64, folder: &Path) ->
     let mut findings = judged?;
     findings.wrong.append(&mut lock(&gave_up));
 
-    let bound = if options.consume { 0 } else { duplicates_max(&lock(&faults)) };
+    let bound =
+        if options.consume { 0 } else { duplicates_max(&lock(&faults), options.engine.lanes().len()) };
     let judgement = &findings.judgement;
     if options.consume {
         let not_once = judgement.lost.len() + judgement.phantom.len() + judgement.duplicates;
@@ -142,9 +155,10 @@ async fn perform(run: &Arc<Run>, options: &Options, seed: u64, folder: &Path) ->
     Ok(is_good)
 }
 
-/// Every fault may take each lane from its owner, as often as it says, and each time what that had in hand comes again.
-fn duplicates_max(faults: &[Fault]) -> usize {
-    faults.iter().map(Fault::repeats).sum::<usize>() * Which::ALL.len() * IN_HAND_MAX
+/// Every fault may take each lane from its owner, or each relay's rows from that, as often as it says, and each time what was
+/// in hand comes again.
+fn duplicates_max(faults: &[Fault], lanes: usize) -> usize {
+    faults.iter().map(Fault::repeats).sum::<usize>() * lanes.max(RELAYS) * IN_HAND_MAX
 }
 
 /// Both hands at work, with retention beside them and somebody who says how far it is.
@@ -173,7 +187,7 @@ async fn under_faults(
 
 /// Removes what every lane has settled, again and again. The server may be away.
 async fn prune(stage: &Stage) -> Result<()> {
-    let store = posthaste::store::open(&stage.url).await?;
+    let store = stage.engine.open(&stage.url).await?;
     let command = Command::Prune { delivered_age: Some(Duration::ZERO), dead_age: None, dry_run: false };
     loop {
         let actor = Actor::new("nemesis", "cli");
@@ -213,10 +227,10 @@ async fn heal(stage: &Stage, seed: u64) -> Result<Vec<LaneStats>> {
     direct.end_transactions(&mut Rng::with_seed(seed), DRAINED_WITHIN).await?;
     stage.note("every transaction has ended");
 
-    let store = posthaste::store::open(&stage.url).await?;
+    let store = stage.engine.open(&stage.url).await?;
     let begun = Instant::now();
-    until(DRAINED_WITHIN, async || match (direct.pending().await?, store.lanes().await?) {
-        (0, lanes) if lanes.len() == Which::ALL.len() => Ok(()),
+    until(DRAINED_WITHIN, async || match (direct.pending(stage.engine).await?, store.lanes().await?) {
+        (0, lanes) if lanes.len() == stage.engine.lanes().len() => Ok(()),
         (pending, lanes) => Err(format!("{pending} are not settled: {lanes:#?}").into()),
     })
     .await?;
@@ -243,7 +257,7 @@ fn effects(truth: &[Truth]) -> i64 {
     let of = |which: Which| {
         truth.iter().filter(|truth| which.wants(&truth.topic) && !which.refuses(&truth.event_type)).count()
     };
-    i64::try_from(Which::ALL.into_iter().map(of).sum::<usize>()).unwrap_or(i64::MAX)
+    i64::try_from(Engine::Log.lanes().iter().copied().map(of).sum::<usize>()).unwrap_or(i64::MAX)
 }
 
 /// Asks until there is an answer; the last error if there is none in time.
@@ -265,7 +279,7 @@ async fn judge(stage: &Stage, lanes: &[LaneStats], consume: bool) -> Result<Find
     if consume {
         crate::consumer::write_down(&direct, &stage.folder).await?;
     }
-    let (truth, mut dead) = (direct.truth().await?, direct.dead().await?);
+    let (truth, mut dead) = (direct.truth().await?, direct.dead(stage.engine).await?);
     let broker = stage.broker_url();
     if let Some(url) = &broker {
         if !dead.is_empty() {
@@ -287,7 +301,15 @@ async fn judge(stage: &Stage, lanes: &[LaneStats], consume: bool) -> Result<Find
     }
     std::fs::write(stage.folder.join("truth"), text)?;
     std::fs::write(stage.folder.join("lanes"), format!("{lanes:#?}\n"))?;
-    Evidence { folder: &stage.folder, truth: &truth, lanes, dead: &dead, by_broker: broker.is_some() }.judge()
+    Evidence {
+        engine: stage.engine,
+        folder: &stage.folder,
+        truth: &truth,
+        lanes,
+        dead: &dead,
+        by_broker: broker.is_some(),
+    }
+    .judge()
 }
 
 /// The server's own folder goes with it.

@@ -9,6 +9,7 @@ use posthaste_testkit::proxy::{Proxy, Weather};
 use xtask::Run;
 use xtask::servers::{Fleet, Kind, Server};
 
+use crate::engine::Engine;
 use crate::fault::Link;
 use crate::journal::Pen;
 use crate::plan::{CONSUMERS, PRODUCERS, RELAYS};
@@ -22,6 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// What a run is with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct With {
+    /// How events are kept.
+    pub(crate) engine: Engine,
     /// A pooler in front of the server.
     pub(crate) pooled: bool,
     /// Consumers instead of files.
@@ -38,6 +41,7 @@ pub(crate) struct Stage {
     broker: Option<Arc<Mutex<Server>>>,
     /// Between Postgres and the relays, if that was asked for.
     _pooler: Option<Server>,
+    pub(crate) engine: Engine,
     /// Past all proxies and poolers.
     pub(crate) url: String,
     pub(crate) relays: Vec<Mutex<Worker>>,
@@ -54,7 +58,7 @@ impl Stage {
     pub(crate) async fn set(run: &Arc<Run>, folder: PathBuf, seed: u64, with: With) -> Result<Self> {
         let Servers { postgres: server, pooler, broker } = blocking(|| start_servers(run, with))?;
         let url = server.url();
-        posthaste::store::open(&url).await?.migrate().await?;
+        with.engine.make(&url).await?;
         Direct::connect(&url).await?.make_tables().await?;
 
         let log = Pen::append_to(&folder.join("faults"))?;
@@ -63,14 +67,16 @@ impl Stage {
             Some(broker) => Some(Proxy::in_front_of(address_of(&broker.url())?).await?),
             None => None,
         };
+        let engine = ["--engine".to_owned(), with.engine.name().to_owned()];
         let mut more: Vec<String> = with.consume.then(|| "--consume".to_owned()).into_iter().collect();
         if let Some(link) = &broker_link {
             more = vec!["--broker".to_owned(), format!("amqp://guest:guest@{}/%2f", link.address())];
         }
+        let relays_more = [engine.as_slice(), &more].concat();
         let (mut relay_links, mut relays) = (Vec::new(), Vec::new());
         for number in 0..RELAYS {
             let link = Proxy::in_front_of(address_of(&relays_url)?).await?;
-            relays.push(worker(run, &folder, "relay", number, &through(&link), &more));
+            relays.push(worker(run, &folder, "relay", number, &through(&link), &relays_more));
             relay_links.push(link);
         }
         for number in 0..if with.rabbitmq { CONSUMERS } else { 0 } {
@@ -80,7 +86,7 @@ impl Stage {
         }
         let producer_link = Proxy::in_front_of(address_of(&url)?).await?;
         let producers = (0..PRODUCERS).map(|number| {
-            let mut more = vec!["--seed".to_owned(), seed.to_string()];
+            let mut more = [engine.as_slice(), &["--seed".to_owned(), seed.to_string()]].concat();
             // One of them commits without waiting for the disk: what a crash takes back must not have been delivered.
             more.extend((number == 0).then(|| "--hasty".to_owned()));
             worker(run, &folder, "producer", number, &through(&producer_link), &more)
@@ -92,6 +98,7 @@ impl Stage {
             broker_link,
             _pooler: pooler,
             begun: Instant::now(),
+            engine: with.engine,
             folder,
             url,
             relays,

@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls};
 
 use crate::Result;
+use crate::engine::Engine;
 use crate::producer::APPLICATION;
 
 const TABLES: &str = "
@@ -97,7 +98,11 @@ impl Direct {
 
     /// How many events each lane has not passed, and how many are parked and not dead. Exact, unlike what an operator is
     /// shown, which must not cost a scan.
-    pub(crate) async fn pending(&self) -> Result<i64> {
+    pub(crate) async fn pending(&self, engine: Engine) -> Result<i64> {
+        if engine == Engine::Table {
+            let open = "SELECT count(*) FROM nemesis_outbox WHERE status IN ('PENDING', 'DELIVERING')";
+            return Ok(self.client.query_typed_one(open, &[]).await?.try_get(0)?);
+        }
         let pending = "SELECT coalesce(sum(l.waiting), 0)::bigint + (SELECT count(*) FROM posthaste_events e, posthaste_lanes l \
                 JOIN posthaste_ticks a ON a.id = l.tick_a LEFT JOIN posthaste_ticks b ON b.id = l.tick_b \
                 WHERE NOT pg_visible_in_snapshot(e.xid, a.snap) \
@@ -107,9 +112,12 @@ impl Direct {
     }
 
     /// The dead events of each lane.
-    pub(crate) async fn dead(&self) -> Result<HashMap<String, Vec<String>>> {
-        let dead = "SELECT p.lane, e.event_id FROM posthaste_parked p JOIN posthaste_events e USING (seq) \
+    pub(crate) async fn dead(&self, engine: Engine) -> Result<HashMap<String, Vec<String>>> {
+        let of_table =
+            "SELECT 'main'::text, event_id FROM nemesis_outbox WHERE status = 'DEAD' ORDER BY event_id";
+        let of_log = "SELECT p.lane, e.event_id FROM posthaste_parked p JOIN posthaste_events e USING (seq) \
                     WHERE p.state = 'dead' ORDER BY e.event_id";
+        let dead = if engine == Engine::Table { of_table } else { of_log };
         let mut lanes = HashMap::<String, Vec<String>>::new();
         for row in self.client.query_typed(dead, &[]).await? {
             lanes.entry(row.try_get(0)?).or_default().push(row.try_get(1)?);

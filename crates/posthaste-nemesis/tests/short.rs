@@ -36,18 +36,27 @@ fn every_event_has_its_effect_once_behind_a_broker_that_is_killed_too() {
 
 #[test]
 fn nothing_is_lost_made_up_or_out_of_order_under_a_few_faults() {
+    survive("nothing_is_lost_made_up_or_out_of_order_under_a_few_faults", "log");
+}
+
+#[test]
+fn nothing_of_a_table_is_lost_made_up_or_out_of_order_under_a_few_faults() {
+    survive("nothing_of_a_table_is_lost_made_up_or_out_of_order_under_a_few_faults", "table");
+}
+
+/// A short run on this engine; one line says that nothing was wrong.
+fn survive(trial: &str, engine: &str) {
     if !Kind::Postgres.is_installed() {
         assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "Postgres is not installed");
-        eprintln!(
-            "skipped: nothing_is_lost_made_up_or_out_of_order_under_a_few_faults: Postgres is not installed"
-        );
+        eprintln!("skipped: {trial}: Postgres is not installed");
         return;
     }
     let mut nemesis = Command::new(env!("CARGO_BIN_EXE_posthaste-nemesis"));
-    let ended = nemesis.args(["--seconds", SECONDS, "--seed", SEED]).output().unwrap();
+    let ended = nemesis.args(["--engine", engine, "--seconds", SECONDS, "--seed", SEED]).output();
+    let ended = ended.expect("the nemesis can be started");
     let said = String::from_utf8_lossy(&ended.stdout);
     assert!(ended.status.success(), "{said}{}", String::from_utf8_lossy(&ended.stderr));
-    let (line, rest) = said.split_once('\n').unwrap();
+    let (line, rest) = said.split_once('\n').expect("a line that says how it went");
     assert!(rest.is_empty(), "more than one line: {said}");
     assert!(
         line.contains("lost 0, phantom 0") && line.ends_with(&format!("order broken 0, seed {SEED}")),

@@ -63,6 +63,26 @@ pub async fn run(config: Arc<Config>, shutdown: Shutdown) -> Result<(), Failure>
     serve_on(&config, store, (public, admin), metrics, shutdown).await
 }
 
+/// Shows health and metrics on the admin address, if one is configured, while this work is done.
+///
+/// # Errors
+/// When the address cannot be bound; otherwise what the work answers.
+pub async fn beside(
+    config: &Config,
+    store: Arc<dyn Backend>,
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    let Some(address) = config.server.admin_listen else { return work.await };
+    let (server, metrics) = (bind(address).await?, Metrics::install()?);
+    let app = App::new(store, limits(config), metrics.clone());
+    let shown = server.run(router(app, Face::Admin), connection_limits(config), std::future::pending());
+    tokio::select! {
+        ended = work => ended,
+        () = shown => Err(Failure::other("show health and metrics: that ended by itself")),
+        () = upkeep(metrics) => Err(Failure::other("keep the metrics: that ended by itself")),
+    }
+}
+
 async fn serve_on(
     config: &Config,
     store: Arc<dyn Backend>,

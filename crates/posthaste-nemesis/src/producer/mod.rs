@@ -15,6 +15,7 @@ use tokio_postgres::{Client, NoTls};
 use self::shape::Shape;
 use self::transaction::{Fate, Session};
 use crate::Result;
+use crate::engine::Engine;
 use crate::journal::Pen;
 
 /// No statement takes nearly so long; a connection that is silent for longer is given up.
@@ -37,6 +38,9 @@ pub(crate) struct Options {
     folder: PathBuf,
     #[arg(long)]
     seed: u64,
+    /// How events are kept.
+    #[arg(long, value_enum)]
+    engine: Engine,
     /// Commits without waiting for the disk.
     #[arg(long)]
     hasty: bool,
@@ -104,7 +108,8 @@ impl Producer {
         }
         let name = format!("{}-{}", self.options.name, self.count);
         let shape = Shape::roll(&mut self.rng);
-        let ended = Session { client, name: &name, within: ANSWER_WITHIN }.perform(&shape).await;
+        let session = Session { client, name: &name, within: ANSWER_WITHIN, engine: self.options.engine };
+        let ended = session.perform(&shape).await;
         let events = ended.events;
         let hasty = if self.options.hasty { "hasty" } else { "sync" };
         match ended.fate {

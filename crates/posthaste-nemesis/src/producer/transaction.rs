@@ -14,6 +14,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::shape::{End, How, Key, Part, Shape};
+use crate::engine::Engine;
 use crate::lanes::POISON;
 use crate::{Failure, Result};
 
@@ -43,6 +44,7 @@ pub(super) struct Session<'a> {
     pub(super) client: &'a Client,
     pub(super) name: &'a str,
     pub(super) within: Duration,
+    pub(super) engine: Engine,
 }
 
 impl Session<'_> {
@@ -121,9 +123,9 @@ impl Session<'_> {
         let key = part.key.map(Key::name);
         let quoted = key.as_ref().map_or_else(|| "NULL".to_owned(), |key| format!("'{key}'"));
         let (name, events) = (self.name, part.how.events());
-        let columns = "posthaste_events (event_id, event_type, topic, key, payload)";
+        let columns = format!("{} (event_id, event_type, topic, key, payload)", self.engine.events());
         match part.how {
-            How::Outbox { .. } => {
+            How::Outbox { .. } if self.engine == Engine::Log => {
                 let event =
                     Publish::raw(event_type, number.to_string()).topic(&topic).id(format!("{name}-{index}"));
                 let event = match key {
@@ -133,7 +135,8 @@ impl Session<'_> {
                 let mut tx = OpenTx(self.client);
                 self.answer(Outbox::new("").publish(&mut tx, event)).await?;
             }
-            How::Values(_) => {
+            // Producers of a table know nothing of the library.
+            How::Values(_) | How::Outbox { .. } => {
                 let rows = (0..events).map(|n| {
                     let (id, number) = (index + n, number + i64::from(n));
                     format!("('{name}-{id}', '{event_type}', '{topic}', {quoted}, '{number}')")

@@ -29,7 +29,7 @@ use clap::{Parser, Subcommand};
 
 use crate::config::{Flag, Sources};
 use crate::exit::{Code, Failure};
-use crate::{bench, config, logging};
+use crate::{bench, config, conformance, logging};
 use context::{Context, Globals};
 
 /// Carries an application's events from the database transaction that caused them to everyone who must know.
@@ -73,6 +73,8 @@ enum Verb {
     Prune(prune::Args),
     /// Show the totals of every lane
     Stats,
+    /// Hold an outbox table and a relay to the requirements of the open-outbox specification
+    Conformance(conformance::Args),
     /// Measure this machine
     #[command(subcommand)]
     Bench(bench::BenchCommand),
@@ -90,6 +92,7 @@ impl Verb {
         match self {
             Self::Serve(args) => args.flags(),
             Self::Relay(args) => args.flags(),
+            Self::Conformance(args) => args.flags(),
             _ => Vec::new(),
         }
     }
@@ -169,6 +172,7 @@ async fn dispatch(verb: Verb, context: &Context) -> Result<(), Failure> {
         Verb::Replay(args) => replay::run(args, context).await,
         Verb::Prune(args) => prune::run(&args, context).await,
         Verb::Stats => stats::run(context).await,
+        Verb::Conformance(args) => conformance::run(&args, &context.config, context.json()).await,
         Verb::Bench(command) => bench::run(command, context.json()).await,
         Verb::Completions(args) => completions::run(&args),
     }

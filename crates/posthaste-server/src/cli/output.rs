@@ -106,7 +106,7 @@ pub(super) fn time(rfc3339: &str) -> String {
 }
 
 /// Something that turns while work goes on, on a terminal.
-pub(super) fn spinner(doing: &str) -> ProgressBar {
+pub(crate) fn spinner(doing: &str) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -153,7 +153,7 @@ impl Progress {
 }
 
 /// Says something beside the answer.
-pub(super) fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     // Nobody reading stderr is no reason to fail.
     let _ = writeln!(io::stderr(), "{text}");
 }

@@ -81,10 +81,9 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 
 async fn relay(config: &Config, shutdown: Shutdown) -> Result<(), Failure> {
     let Some(store) = wait_for_store(config, &shutdown).await? else { return Ok(()) };
-    config::relay::build(config, store)?
-        .run(shutdown.begun())
-        .await
-        .map_err(|error| error.during("relay").into())
+    let relay = config::relay::build(config, Arc::clone(&store))?;
+    let relaying = async { relay.run(shutdown.begun()).await.map_err(|error| error.during("relay").into()) };
+    crate::serve::beside(config, store, relaying).await
 }
 
 /// Opens the store, waiting while it is away. `None`: the end was asked for meanwhile.

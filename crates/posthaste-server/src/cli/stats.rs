@@ -60,5 +60,6 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
         let Total { unread, accepted, delivered, waiting, dead, discarded, replayed } = total;
         rows.push(numbers("(all)", [accepted, delivered, waiting, dead, discarded, replayed, unread]));
     }
-    output::table(&head, rows, "no lanes; a relay makes them when it first drives them")
+    output::table(&head, rows, "no lanes; a relay makes them when it first drives them")?;
+    lane::list::tell_reasons(&lanes)
 }

@@ -5,6 +5,8 @@
 #[path = "../cli/folder.rs"]
 #[expect(dead_code, reason = "shared with the tests of the command line")]
 mod folder;
+mod guide;
+mod lasting;
 mod refusing;
 mod relaying;
 mod sharing;

@@ -81,6 +81,29 @@ async fn rows_that_are_no_events_are_set_aside_and_the_rest_flows() {
     stand.end().await;
 }
 
+/// What a state means that the profile does not name, only the table's owner knows: the row stays as it is, and operators are told.
+#[tokio::test]
+async fn rows_in_an_unknown_state_are_left_alone_and_shown() {
+    let Some(stand) = Stand::new("rows_in_an_unknown_state_are_left_alone_and_shown").await else { return };
+    let free = "ALTER TABLE openoutbox_events DROP CONSTRAINT openoutbox_events_status_check";
+    stand.client.batch_execute(free).await.unwrap();
+    stand.insert(3).await;
+    let archive = "UPDATE openoutbox_events SET status = 'ARCHIVED' WHERE event_id IN (SELECT event_id FROM openoutbox_events LIMIT 1)";
+    stand.client.batch_execute(archive).await.unwrap();
+    let url = stand.url();
+    stand.folder.ok(&["relay", "--storage-url", &url, "--publisher", "null:", "--once"]);
+    assert_eq!(stand.count("status = 'DELIVERED'").await, 2);
+    assert_eq!(stand.count("status = 'ARCHIVED' AND attempts = 0 AND last_error IS NULL").await, 1);
+    for verb in [["lane", "list"].as_slice(), &["stats"]] {
+        let mut command = stand.folder.command(verb);
+        let output =
+            command.args(["--store", &url]).env("POSTHASTE__STORE__ENGINE", "table").output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(said.contains("1 row is in a state that the profile does not name"), "{verb:?}: {said}");
+    }
+    stand.end().await;
+}
+
 /// An operator redrives what is dead and replays what was delivered; looks change nothing, and pending rows are never pruned.
 #[tokio::test]
 async fn operators_look_redrive_replay_and_prune() {

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio_postgres::{Client, NoTls};
+use xtask::servers::{Kind, Server};
+use xtask::{Interrupt, Run};
 
 use crate::folder::{Folder, Running};
 use crate::skip;
@@ -44,24 +46,39 @@ impl Stand {
     /// `None`: there is no server, and the trial was said to be skipped.
     pub(crate) async fn empty(trial: &str) -> Option<Self> {
         const VARIABLE: &str = "POSTHASTE_TEST_POSTGRES";
-        static COUNT: AtomicU64 = AtomicU64::new(0);
         let Some(server) = std::env::var_os(VARIABLE).filter(|url| !url.is_empty()) else {
             skip::say(trial, &format!("{VARIABLE} is not set"));
             return None;
         };
-        let server = server.into_string().unwrap();
+        Some(Self::on(server.into_string().unwrap()).await)
+    }
+
+    /// A database of its own on this server.
+    async fn on(server: String) -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = format!("table_program_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let shared = connect(&server).await;
         shared.batch_execute(&format!("CREATE DATABASE {name} TEMPLATE template0")).await.unwrap();
         let url = url(&server, "postgres", &name);
-        Some(Self { client: connect(&url).await, server, name, folder: Folder::new() })
+        Self { client: connect(&url).await, server, name, folder: Folder::new() }
     }
 
     pub(crate) async fn new(trial: &str) -> Option<Self> {
         let stand = Self::empty(trial).await?;
-        stand.client.batch_execute(REFERENCE).await.unwrap();
-        stand.client.batch_execute(INVARIANTS).await.unwrap();
+        stand.make_careful_table().await;
         Some(stand)
+    }
+
+    /// The same on this server, which goes with the test.
+    pub(crate) async fn at(server: String) -> Self {
+        let stand = Self::on(server).await;
+        stand.make_careful_table().await;
+        stand
+    }
+
+    async fn make_careful_table(&self) {
+        self.make_table().await;
+        self.client.batch_execute(INVARIANTS).await.unwrap();
     }
 
     pub(crate) async fn make_table(&self) {
@@ -109,8 +126,17 @@ impl Stand {
     }
 
     pub(crate) async fn ids(&self) -> Vec<String> {
-        let rows = self.client.query("SELECT event_id::text FROM openoutbox_events", &[]).await.unwrap();
-        rows.iter().map(|row| row.get(0)).collect()
+        self.ids_where("true").await
+    }
+
+    pub(crate) async fn ids_where(&self, condition: &str) -> Vec<String> {
+        let text = format!("SELECT event_id::text FROM openoutbox_events WHERE {condition}");
+        self.client.query(&text, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
+    }
+
+    /// The one value of a query.
+    pub(crate) async fn one(&self, query: &str) -> String {
+        self.client.query_one(query, &[]).await.unwrap().get(0)
     }
 
     /// A relay to its own stdout, with a short lease.
@@ -120,6 +146,14 @@ impl Stand {
         command.env("POSTHASTE__RELAY__LEASE", "1s").env("POSTHASTE__LANES__MAIN__TIMEOUT", "500ms");
         command.env("POSTHASTE__LANES__MAIN__WINDOW", "50").stderr(std::process::Stdio::null());
         let mut running = Running(command.spawn().unwrap());
+        seen.read(running.0.stdout.take().unwrap());
+        running
+    }
+
+    /// The binary with these arguments, whose deliveries are read from its stdout.
+    pub(crate) fn start(&self, arguments: &[&str], seen: &Seen) -> Running {
+        let mut command = self.folder.command(arguments);
+        let mut running = Running(command.stderr(std::process::Stdio::null()).spawn().unwrap());
         seen.read(running.0.stdout.take().unwrap());
         running
     }
@@ -142,12 +176,31 @@ pub(crate) async fn connect(url: &str) -> Client {
     client
 }
 
+/// A server of the test's own, which it may kill; `None`, said on stderr, where it cannot be had.
+pub(crate) fn private_server(trial: &str) -> Option<Server> {
+    if !Kind::Postgres.is_installed() {
+        skip::say(trial, "Postgres is not installed");
+        return None;
+    }
+    tokio::task::block_in_place(|| {
+        let run = Arc::new(Run::private(&Interrupt::default()).unwrap());
+        let mut server = Server::new(Kind::Postgres, &run, None).unwrap();
+        server.start().unwrap();
+        Some(server)
+    })
+}
+
 /// What relays delivered, by id.
 #[derive(Clone, Default)]
 pub(crate) struct Seen(Arc<Mutex<HashMap<String, u32>>>);
 
 impl Seen {
     fn read(&self, stdout: impl std::io::Read + Send + 'static) {
+        self.read_slowly(stdout, Duration::ZERO);
+    }
+
+    /// Takes so long for every event.
+    pub(crate) fn read_slowly(&self, stdout: impl std::io::Read + Send + 'static, pace: Duration) {
         let seen = Arc::clone(&self.0);
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -155,6 +208,9 @@ impl Seen {
                 let Ok(line) = serde_json::from_str::<serde_json::Value>(&line) else { continue };
                 let id = line["id"].as_str().unwrap_or_default().to_owned();
                 *seen.lock().unwrap().entry(id).or_default() += 1;
+                if !pace.is_zero() {
+                    std::thread::sleep(pace);
+                }
             }
         });
     }

@@ -18,7 +18,8 @@ pub(super) fn counts(shape: &Shape) -> String {
         "SELECT count(*) FILTER (WHERE {fresh}),
        count(*) FILTER (WHERE t.{status} IN ({pending}, {delivering}) AND NOT ({fresh})),
        count(*) FILTER (WHERE t.{status} = {delivered}), count(*) FILTER (WHERE t.{status} = {dead}),
-       min(t.{created}) FILTER (WHERE {fresh})
+       min(t.{created}) FILTER (WHERE {fresh}),
+       count(*) FILTER (WHERE (t.{status} IN ({pending}, {delivering}, {delivered}, {dead})) IS NOT TRUE)
 FROM {table} AS t",
         pending = states.pending.literal(),
         delivering = states.delivering.literal(),

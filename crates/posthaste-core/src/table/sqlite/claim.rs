@@ -38,7 +38,12 @@ pub(super) fn blocked(shape: &Shape) -> String {
         )
     } else {
         let available = format!("e.{}", shape.needed(Column::AvailableAt));
-        format!("e.{status} = {delivering} OR e.{attempts} > 0 OR coalesce({} <= ?1, true)", time(&available))
+        // The claim gives the same parameters whatever the key is, and SQLite wants each of them to be used.
+        format!(
+            "?3 IS NOT NULL AND ?4 IS NOT NULL
+             AND (e.{status} = {delivering} OR e.{attempts} > 0 OR coalesce({} <= ?1, true))",
+            time(&available)
+        )
     };
     let key = shape.needed(key);
     format!(

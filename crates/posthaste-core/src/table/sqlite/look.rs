@@ -8,16 +8,16 @@ pub(super) fn counts(shape: &Shape) -> String {
     let states = &shape.profile.states;
     let (pending, delivering, due) =
         (states.pending.literal(), states.delivering.literal(), due(shape, "?1"));
+    let (delivered, dead) = (states.delivered.literal(), states.dead.literal());
     // Claimed and not answered yet is as good as unread: nothing is recorded of it.
     let fresh =
         format!("t.{attempts} = 0 AND (t.{status} = {pending} AND {due} OR t.{status} = {delivering})");
     format!(
         "SELECT count(*) FILTER (WHERE {fresh}),
        count(*) FILTER (WHERE t.{status} IN ({pending}, {delivering}) AND NOT ({fresh})),
-       count(*) FILTER (WHERE t.{status} = {}), count(*) FILTER (WHERE t.{status} = {}),
-       min({}) FILTER (WHERE {fresh}) FROM {} AS t",
-        states.delivered.literal(),
-        states.dead.literal(),
+       count(*) FILTER (WHERE t.{status} = {delivered}), count(*) FILTER (WHERE t.{status} = {dead}),
+       min({}) FILTER (WHERE {fresh}),
+       count(*) FILTER (WHERE (t.{status} IN ({pending}, {delivering}, {delivered}, {dead})) IS NOT TRUE) FROM {} AS t",
         millis(&format!("t.{}", shape.needed(Column::CreatedAt))),
         shape.profile.table.quoted()
     )

@@ -18,8 +18,12 @@ pub(in crate::cli) async fn run(context: &Context) -> Result<(), Failure> {
         page.lanes.iter().map(row).collect(),
         "no lanes; a relay makes them when it first drives them",
     )?;
-    // Below the table, where a sentence has room.
-    for lane in &page.lanes {
+    tell_reasons(&page.lanes)
+}
+
+/// Why lanes are as they are: below the table, where a sentence has room.
+pub(in crate::cli) fn tell_reasons(lanes: &[LaneDocument]) -> Result<(), Failure> {
+    for lane in lanes {
         if let Some(reason) = &lane.reason {
             output::line(&format!("{} is {}: {}", lane.lane, lane.state, output::plain(reason)))?;
         }

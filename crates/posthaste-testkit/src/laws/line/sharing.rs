@@ -48,6 +48,34 @@ async fn relays_deliver_everything_once(line_bench: &LineBench, count: usize) ->
     Ok(())
 }
 
+/// Three relays on one lane, which some stores let them share and others give to one at a time; they stop one after another.
+/// Nothing is lost, doubled or out of order.
+pub async fn relays_that_come_and_go_deliver_one_lane_once(line_bench: LineBench) -> LawResult {
+    let target = Scripted::new();
+    let mut relays = Vec::new();
+    for _ in 0..3 {
+        let again = line_bench.bench.again().await?;
+        relays.push(Running::start(&again.store, vec![line("main", &target)?]));
+    }
+    let mut accepted = Vec::new();
+    for batch in 0..9 {
+        let events: Vec<_> =
+            (0..20).map(|n| keyed(&format!("{batch}-{n}"), &format!("k{}", n % 7))).collect();
+        accepted.extend(events.iter().map(|event| (event.id.clone(), event.key.clone())));
+        line_bench.bench.publish_all(events).await?;
+        line_bench.until_acknowledged(&target, batch * 10).await?;
+        if batch % 3 == 2 && relays.len() > 1 {
+            relays.remove(0).stop().await?;
+        }
+    }
+    line_bench.until_acknowledged(&target, accepted.len()).await?;
+    line_bench.until_settled("main").await?;
+    for relay in relays {
+        relay.stop().await?;
+    }
+    judge(&accepted, &target.acknowledged(), 0)
+}
+
 /// One relay drives four lanes when a second one comes: each has two soon, and no event comes twice on the way. One ends
 /// without a word, and the other has all of them within a lease; it stops cleanly, and all are free.
 pub async fn two_relays_end_up_with_half_of_the_lanes_each(line_bench: LineBench) -> LawResult {

@@ -5,9 +5,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use posthaste_core::store::{Outcome, Room, Then};
+use posthaste_core::store::{Claimed, Outcome, Room, Then};
 
-use crate::drive::{StoreBench, dead, event, ids, lane, retry, settled};
+use crate::drive::{Driver, StoreBench, dead, event, ids, lane, retry, settled};
 use crate::law::LawResult;
 use crate::{ensure, ensure_eq};
 
@@ -67,6 +67,21 @@ pub async fn a_dropped_claim_loses_nothing(bench: StoreBench) -> LawResult {
     Ok(())
 }
 
+/// Begins to settle three events, one of each kind, and drops that.
+pub(super) async fn drop_settle_at_poll(
+    polls: u32,
+    bench: &StoreBench,
+    driver: &Driver,
+    claimed: &[Claimed],
+) {
+    let outcomes = vec![
+        settled(&claimed[0], Outcome::Delivered),
+        settled(&claimed[1], retry(SECOND)),
+        settled(&claimed[2], dead()),
+    ];
+    drop_at_poll(polls, bench.store.settle(&driver.lease, outcomes, Then::Hold)).await;
+}
+
 /// Drops a settle at each of its polls: afterwards either all of its outcomes are recorded or none.
 pub async fn a_dropped_settle_leaves_nothing_half_done(bench: StoreBench) -> LawResult {
     for polls in 0..POLLS_MAX {
@@ -76,12 +91,7 @@ pub async fn a_dropped_settle_leaves_nothing_half_done(bench: StoreBench) -> Law
         }
         let driver = bench.drive(&main).await?;
         let claimed = driver.claim_all().await?;
-        let outcomes = vec![
-            settled(&claimed[0], Outcome::Delivered),
-            settled(&claimed[1], retry(SECOND)),
-            settled(&claimed[2], dead()),
-        ];
-        drop_at_poll(polls, bench.store.settle(&driver.lease, outcomes, Then::Hold)).await;
+        drop_settle_at_poll(polls, &bench, &driver, &claimed).await;
         // A second settle of the same lease, or a later lease, comes after the dropped one, whatever became of it.
         drop(driver);
         bench.pass(main.lease + SECOND);

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use posthaste_core::admin::EventState;
+use posthaste_core::admin::{Command, EventState, Filter};
 use posthaste_core::store::{Outcome, Room, Standing, Then};
 
-use super::cancelling::{POLLS_MAX, drop_at_poll};
+use super::cancelling::{POLLS_MAX, drop_at_poll, drop_settle_at_poll};
 use crate::drive::{StoreBench, dead, ids, lane, one, retry, settled};
 use crate::law::LawResult;
 use crate::{ensure, ensure_eq};
@@ -206,5 +206,65 @@ pub async fn what_a_dropped_claim_took_is_handed_back_by_a_clean_end(bench: Stor
         second.settle_as(&claimed, Outcome::Released).await?;
         second.give_up().await?;
     }
+    Ok(())
+}
+
+/// Drops a settle at each of its polls: afterwards either all of its outcomes are recorded or none, and what is not recorded
+/// comes again when its lease has ended.
+pub async fn a_dropped_settle_of_rows_leaves_nothing_half_done(bench: StoreBench) -> LawResult {
+    let main = lane("main");
+    for polls in 0..POLLS_MAX {
+        let names = ["a", "b", "c", "d"].map(|name| format!("{name}-{polls:02}"));
+        bench.publish(&names.each_ref().map(String::as_str)).await?;
+        let driver = bench.drive(&main).await?;
+        let claimed = driver.claim_all().await?;
+        ensure_eq!(ids(&claimed), names, "what is claimed");
+        drop_settle_at_poll(polls, &bench, &driver, &claimed).await;
+        drop(driver);
+        // A settle that the server still carries out comes before the end of the lease is seen.
+        bench.pass(main.lease + SECOND);
+        let driver = bench.drive(&main).await?;
+        let delivered = bench.state(&main.name, &names[0]).await? == EventState::Delivered;
+        let is_dead = bench.state(&main.name, &names[2]).await? == EventState::Dead;
+        ensure_eq!(delivered, is_dead, "half done at poll {polls}");
+        let mut seen = driver.drain().await?;
+        seen.sort();
+        let expected: &[String] = if delivered { &[names[1].clone(), names[3].clone()] } else { &names };
+        ensure_eq!(seen, expected, "what comes after a drop at poll {polls}");
+        driver.give_up().await?;
+    }
+    Ok(())
+}
+
+/// An operator redrives a dead row and replays a delivered one: each comes again once, on its first attempt.
+pub async fn a_row_that_is_sent_again_by_an_operator_has_a_fresh_budget(bench: StoreBench) -> LawResult {
+    bench.publish(&["dead", "delivered", "other"]).await?;
+    let main = lane("main");
+    let driver = bench.drive(&main).await?;
+    driver.settle_as(&driver.claim_all().await?, retry(SECOND)).await?;
+    bench.pass(SECOND);
+    let claimed = driver.claim_all().await?;
+    driver
+        .settle(vec![
+            settled(one(&claimed, "dead")?, dead()),
+            settled(one(&claimed, "delivered")?, Outcome::Delivered),
+            settled(one(&claimed, "other")?, Outcome::Delivered),
+        ])
+        .await?;
+    let mut filter = Filter::default();
+    filter.lane = Some(main.name.clone());
+    let redriven = bench.apply(&filter, Command::Redrive { dry_run: false }).await?;
+    filter.ids = vec!["delivered".to_owned()];
+    let replayed = bench.apply(&filter, Command::Replay { dry_run: false }).await?;
+    ensure_eq!((redriven.changed, replayed.changed), (1, 1), "what was sent again");
+    let claimed = driver.claim_all().await?;
+    let mut seen = ids(&claimed);
+    seen.sort();
+    ensure_eq!(seen, ["dead", "delivered"], "what comes again");
+    ensure!(claimed.iter().all(|claimed| claimed.parcel.attempt == 1), "the budget is not fresh");
+    driver.deliver(&claimed).await?;
+    let stats = bench.stats(&main.name).await?;
+    ensure_eq!((stats.delivered, stats.dead, stats.waiting), (3, 0, 0), "delivered, dead, waiting");
+    ensure!(driver.claim_all().await?.is_empty(), "a row came again that was sent again once");
     Ok(())
 }

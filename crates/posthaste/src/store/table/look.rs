@@ -67,6 +67,19 @@ pub(in crate::store) fn is_same(row: RawRow, event: &Envelope) -> bool {
             == (event.version, &event.content_type, &event.headers, &event.payload)
 }
 
+/// Says how many rows are in a state that the profile does not name.
+///
+/// They are left alone: what such a word means only the owner of the table knows, and a relay that wrote another one over it
+/// would destroy that. Nor does a relay look for them, as it would have to read the whole table, which a count does anyway.
+pub(in crate::store) fn tell_unknown(stats: &mut LaneStats, rows: u64) {
+    if rows > 0 {
+        let many = if rows == 1 { "1 row is".to_owned() } else { format!("{rows} rows are") };
+        stats.reason = Some(format!(
+            "{many} in a state that the profile does not name, and left alone; store.states names the states"
+        ));
+    }
+}
+
 /// How a lane of this process is, as far as its relay has said.
 #[derive(Default)]
 pub(in crate::store) struct Said {

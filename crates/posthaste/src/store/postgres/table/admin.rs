@@ -16,7 +16,7 @@ use super::super::rows::maybe_time;
 use super::super::value::{Arg, Stamp, arg, args};
 use super::claim::{millis, read};
 use super::{PostgresTable, told};
-use crate::store::table::look::{Progress, is_wanted, page_end, page_place, view};
+use crate::store::table::look::{Progress, is_wanted, page_end, page_place, tell_unknown, view};
 use crate::store::table::{cannot, nobodys_lane, note};
 
 const PAGE_MAX: u32 = 1_000;
@@ -226,6 +226,7 @@ fn stats(row: &Row, lane: LaneName) -> Db<LaneStats> {
     stats.dead = number(3)?;
     stats.accepted = stats.waiting + stats.delivered + stats.dead;
     stats.oldest_unread_at = maybe_time(row, 4)?;
+    tell_unknown(&mut stats, number(5)?);
     Ok(stats)
 }
 

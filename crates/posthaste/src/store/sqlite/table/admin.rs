@@ -20,7 +20,9 @@ use super::super::error::explain;
 use super::super::writer::Kind;
 use super::SqliteTable;
 use super::work::{list, read, text};
-use crate::store::table::look::{Progress, fits, is_same, is_wanted, page_end, page_place, view};
+use crate::store::table::look::{
+    Progress, fits, is_same, is_wanted, page_end, page_place, tell_unknown, view,
+};
 use crate::store::table::{cannot, nobodys_lane, note};
 
 const PAGE_MAX: u32 = 1_000;
@@ -73,6 +75,7 @@ impl SqliteTable {
                 stats.accepted = stats.waiting + stats.delivered + stats.dead;
                 let oldest = row.get::<_, Option<i64>>(4)?;
                 stats.oldest_unread_at = oldest.map(|millis| Timestamp::from_micros(millis * 1_000));
+                tell_unknown(&mut stats, number(5)?);
                 Ok(stats)
             })
         };

@@ -1,0 +1,214 @@
+//! What operators see and do, by the verbs of this program and by hand.
+
+use futures_util::future::LocalBoxFuture;
+use posthaste::table::Column;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::conformance::Stop;
+use crate::conformance::moves::State;
+use crate::conformance::relay::Settings;
+use crate::conformance::scene::{Scene, times};
+use crate::conformance::table::Row;
+
+/// How many random actions the last check takes.
+const ACTIONS: usize = 12;
+
+pub(super) fn operating<'a>(scene: &'a mut Scene<'_>) -> LocalBoxFuture<'a, Result<(), Stop>> {
+    Box::pin(async move {
+        by_hand(scene).await?;
+        if !scene.kit.is_own() {
+            let why = "operators' tools of another relay are not known to this kit";
+            scene.findings.all_undecided(&["X1", "X2", "X4", "X6", "X7", "X8"], why);
+            return Ok(());
+        }
+        let delivered = Row::many(4);
+        scene.table.insert(&delivered).await?;
+        measuring(scene, &delivered).await?;
+        let mut failing = Row::new().due(3_600_000);
+        failing.attempts = 2;
+        let mut dead = [Row::new().of_state(State::Dead), Row::new().of_state(State::Dead)];
+        dead.iter_mut().for_each(|row| row.attempts = 3);
+        scene.table.insert(&dead).await?;
+        scene.table.insert(std::slice::from_ref(&failing)).await?;
+        looking(scene, &delivered, &dead, &failing).await?;
+        replaying(scene, &delivered, &dead).await?;
+        at_random(scene).await
+    })
+}
+
+/// X6: what a relay counts while it delivers.
+async fn measuring(scene: &mut Scene<'_>, rows: &[Row]) -> Result<(), Stop> {
+    let told = |error: std::io::Error| Stop(format!("ask for metrics: {error}"));
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).map_err(told)?.port();
+    let mut relays = [scene.relay(Settings { metrics_port: Some(port), ..Settings::default() })?];
+    scene.until_delivered(&mut relays, rows).await?;
+    let mut metrics = String::new();
+    let settled = format!("posthaste_settled_total{{lane=\"main\",outcome=\"delivered\"}} {}", rows.len());
+    let is_counted = scene
+        .until(&mut relays, "what was delivered is counted", async |_| {
+            metrics = get(port).await.map_err(told)?;
+            Ok(metrics.contains(&settled))
+        })
+        .await;
+    let names = [
+        "posthaste_deliveries_total",
+        "posthaste_latency_seconds",
+        "posthaste_lane_dead",
+        "posthaste_lane_waiting",
+    ];
+    let lacking: Vec<_> = names.iter().filter(|name| !metrics.contains(**name)).collect();
+    scene.findings.hold(
+        "X6",
+        is_counted.is_ok() && lacking.is_empty(),
+        "/metrics counts outcomes and deliveries, what waits and is dead, and measures delays",
+        &format!("/metrics lacks {lacking:?}, or {settled:?} is not in it"),
+    );
+    Ok(())
+}
+
+async fn get(port: u16) -> std::io::Result<String> {
+    let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
+}
+
+/// X3: what is changed in a row by hand.
+async fn by_hand(scene: &mut Scene<'_>) -> Result<(), Stop> {
+    let put_off = [Row::new()];
+    let restored = [Row::new().of_state(State::Dead)];
+    scene.table.insert(&put_off).await?;
+    scene.table.insert(&restored).await?;
+    let (available, status) = (scene.table.name(Column::AvailableAt), scene.table.name(Column::Status));
+    let moment = |ms| format!("{available} = {}", scene.table.ground.moment(ms));
+    scene.table.change(&moment(3_600_000), &scene.table.among(&put_off)).await?;
+    let pending = scene.table.state_name(State::Pending).literal();
+    let restore = format!("{status} = {pending}, {} = 0", scene.table.name(Column::Attempts));
+    scene.table.change(&restore, &scene.table.among(&restored)).await?;
+    let mut relays = [scene.relay(Settings::default())?];
+    scene.until_delivered(&mut relays, &restored).await?;
+    scene.let_work(&mut relays).await?;
+    let early = times(&relays, &put_off[0]);
+    scene.table.change(&moment(0), &scene.table.among(&put_off)).await?;
+    scene.until_delivered(&mut relays, &put_off).await?;
+    scene.findings.hold(
+        "X3",
+        early == 0,
+        "a row that was put off by hand waited and came when it was due; a dead one that was restored came",
+        "a row that was put off by hand was published all the same",
+    );
+    Ok(())
+}
+
+/// X1, X4, X6: every look, and the table before and after.
+async fn looking(scene: &mut Scene<'_>, delivered: &[Row], dead: &[Row], failing: &Row) -> Result<(), Stop> {
+    let all = [delivered, dead, std::slice::from_ref(failing)].concat();
+    let before = scene.table.snapshot(&all).await?;
+    let events = scene.verb(&["event", "list", "--output", "json"]).await?.stdout;
+    let since = scene
+        .verb(&["event", "list", "--since", "1h", "--state", "delivered", "--output", "json"])
+        .await?
+        .stdout;
+    let graves = scene.verb(&["dead", "list", "--lane", "main", "--output", "json"]).await?.stdout;
+    let shown = scene.verb(&["event", "show", &delivered[0].id, "--output", "json"]).await?.stdout;
+    let stats = scene.verb(&["stats", "--output", "json"]).await?.stdout;
+    let retrying = scene.verb(&["event", "list", "--state", "retrying", "--output", "json"]).await?.stdout;
+    let untouched = scene.table.snapshot(&all).await? == before;
+    let lists = all.iter().all(|row| events.contains(&row.id))
+        && delivered.iter().all(|row| since.contains(&row.id))
+        && dead.iter().all(|row| graves.contains(&row.id) && !since.contains(&row.id));
+    let shows = shown.contains("\"of\"") && shown.contains(&delivered[0].id);
+    let findings = &mut scene.findings;
+    findings.hold(
+        "X1",
+        untouched,
+        "event list, event show, dead list and stats changed nothing",
+        "a look changed a row",
+    );
+    findings.hold(
+        "X1",
+        lists && shows,
+        "they show every row, by state and time, with payload and attempts",
+        "a row or its payload is not shown",
+    );
+    findings.hold(
+        "X4",
+        retrying.contains(&failing.id) && retrying.contains("\"attempts\": 2"),
+        "event list --state retrying shows a row that failed twice, and dead list what was given up",
+        "a row that failed twice is not shown as retrying",
+    );
+    let count = |name: &str| {
+        let total = serde_json::from_str::<Value>(&stats).ok()?["total"][name].as_u64()?;
+        usize::try_from(total).ok()
+    };
+    // Three rows were delivered before.
+    let counted = (count("delivered"), count("dead"), count("waiting"));
+    let is_right = counted == (Some(delivered.len() + 3), Some(dead.len()), Some(1));
+    findings.hold(
+        "X6",
+        is_right,
+        "stats counts what is delivered, dead and waiting",
+        &format!("stats counts {counted:?}"),
+    );
+    Ok(())
+}
+
+/// X2, X7: one, all that is dead, and a range of time.
+async fn replaying(scene: &mut Scene<'_>, delivered: &[Row], dead: &[Row]) -> Result<(), Stop> {
+    let said = scene.verb(&["replay", "--lane", "main", "--id", &delivered[0].id]).await?;
+    scene.until_are(&mut [], &delivered[..1], State::Pending).await?;
+    let audited = ["replay", "operator's command"].iter().all(|word| said.stderr.contains(word));
+    scene.findings.hold(
+        "X7",
+        audited,
+        "every command is in the log with who gave it and what it changed",
+        &format!("the log does not tell of a replay: {}", said.stderr),
+    );
+    scene.verb(&["dead", "redrive", "--lane", "main"]).await?;
+    scene.until_are(&mut [], dead, State::Pending).await?;
+    scene.verb(&["replay", "--lane", "main", "--since", "1h"]).await?;
+    scene.until_are(&mut [], delivered, State::Pending).await?;
+    let mut relays = [scene.relay(Settings::default())?];
+    scene.until_delivered(&mut relays, delivered).await?;
+    scene.until_delivered(&mut relays, dead).await?;
+    scene.findings.ok("X2", "one, all dead and a range of time were replayed: pending, then published again");
+    Ok(())
+}
+
+/// X8: random commands while a relay works; every row is published in the end, and none is removed before.
+async fn at_random(scene: &mut Scene<'_>) -> Result<(), Stop> {
+    let mut relays = [scene.relay(Settings::default())?];
+    let mut rows = Vec::new();
+    for _ in 0..ACTIONS {
+        let some = Row::many(20);
+        scene.table.insert(&some).await?;
+        rows.extend(some);
+        let any = rows[fastrand::usize(..rows.len())].id.clone();
+        let command: &[&str] = match fastrand::usize(..5) {
+            0 => &["replay", "--lane", "main", "--id", &any],
+            1 => &["replay", "--lane", "main", "--since", "1h"],
+            2 => &["dead", "redrive", "--lane", "main"],
+            3 => &["prune", "--older-than", "0s"],
+            _ => &["prune", "--older-than", "1h"],
+        };
+        // That nothing matches is an answer too.
+        drop(scene.verb(command).await);
+    }
+    let is_open = format!(
+        "{} AND ({} OR {})",
+        scene.table.among(&rows),
+        scene.table.is(State::Pending),
+        scene.table.is(State::Delivering)
+    );
+    scene
+        .until(&mut relays, "everything is published", async |relays| {
+            let all_came = rows.iter().all(|row| times(relays, row) > 0);
+            Ok(all_came && scene.table.count(&is_open).await? == 0)
+        })
+        .await?;
+    scene.findings.ok("X8", format!("{ACTIONS} random commands under load: all of {} rows were published, and none was removed before", rows.len()));
+    Ok(())
+}
