@@ -14,14 +14,17 @@
 mod column;
 mod ddl;
 pub mod meters;
+mod mysql;
 mod name;
 mod postgres;
 mod profile;
 mod shape;
 mod sqlite;
+mod text;
 
 pub use column::{Column, Kind};
-pub use ddl::{postgres_table_ddl, sqlite_table_ddl};
+pub use ddl::{mysql_table_ddl, postgres_table_ddl, sqlite_table_ddl};
+pub use mysql::{Asked, MysqlTableSql, MysqlText};
 pub use name::{ColumnName, StateName, TableName};
 pub use postgres::PostgresTableSql;
 pub use profile::{Profile, States};

@@ -122,7 +122,7 @@ impl Sorted {
 
     /// How many statements that takes.
     #[cfg_attr(
-        all(not(feature = "postgres"), not(test)),
+        all(not(feature = "postgres"), not(feature = "mysql"), not(test)),
         expect(dead_code, reason = "SQLite's writer has one transaction for all")
     )]
     pub(in crate::store) fn statements(&self) -> usize {
@@ -182,7 +182,7 @@ impl Cursor {
 
     /// How the next claim should look.
     #[cfg_attr(
-        all(not(feature = "postgres"), not(test)),
+        all(not(feature = "postgres"), not(feature = "mysql"), not(test)),
         expect(dead_code, reason = "SQLite looks at everything")
     )]
     pub(in crate::store) fn look(&self) -> Look {
@@ -196,7 +196,7 @@ impl Cursor {
 
     /// Whether an empty claim of this kind must be followed by one from the beginning.
     #[cfg_attr(
-        all(not(feature = "postgres"), not(test)),
+        all(not(feature = "postgres"), not(feature = "mysql"), not(test)),
         expect(dead_code, reason = "SQLite looks at everything")
     )]
     pub(in crate::store) fn should_look_again(&self, look: Look) -> bool {
@@ -205,7 +205,7 @@ impl Cursor {
 
     /// The next claim looks at everything: something that is due lies before the place.
     #[cfg_attr(
-        all(not(feature = "postgres"), not(test)),
+        all(not(feature = "postgres"), not(feature = "mysql"), not(test)),
         expect(dead_code, reason = "SQLite looks at everything")
     )]
     pub(in crate::store) fn look_whole(&self) {
