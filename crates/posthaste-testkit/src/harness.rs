@@ -113,7 +113,9 @@ fn child_command(backend: &str, url: Result<String, &'static str>) -> Result<Chi
 pub fn tx_trials(maker: &Arc<dyn DriverRigMaker>, settings: &Settings) -> Vec<Trial> {
     let trials = TX_LAWS.iter().map(|law| {
         let (maker, run) = (Arc::clone(maker), law.run);
+        let exempt = maker.exempt(law.name);
         trial(maker.name(), law.name, maker.missing(), settings, async move || {
+            exempt.map_or(Ok(()), |why| Err(Verdict::skipped(why)))?;
             run(TxBench::new(maker.rig().await?)).await
         })
     });
@@ -124,7 +126,9 @@ pub fn tx_trials(maker: &Arc<dyn DriverRigMaker>, settings: &Settings) -> Vec<Tr
 pub fn consumer_trials(maker: &Arc<dyn DriverRigMaker>, settings: &Settings) -> Vec<Trial> {
     let trials = CONSUMER_LAWS.iter().map(|law| {
         let (maker, run) = (Arc::clone(maker), law.run);
+        let exempt = maker.exempt(law.name);
         trial(maker.name(), law.name, maker.missing(), settings, async move || {
+            exempt.map_or(Ok(()), |why| Err(Verdict::skipped(why)))?;
             let rig = maker.rig().await?;
             let child = child_command(maker.name(), rig.url());
             run(ConsumeBench { child, ..ConsumeBench::new(rig) }).await

@@ -13,6 +13,7 @@
 
 mod column;
 mod ddl;
+mod insert;
 pub mod meters;
 mod mysql;
 mod name;
@@ -24,7 +25,8 @@ mod text;
 
 pub use column::{Column, Kind};
 pub use ddl::{mysql_table_ddl, postgres_table_ddl, sqlite_table_ddl};
-pub use mysql::{Asked, MysqlTableSql, MysqlText};
+pub use insert::{fits, insert_values};
+pub use mysql::{Asked, MysqlInsert, MysqlTableSql, MysqlText};
 pub use name::{ColumnName, StateName, TableName};
 pub use postgres::PostgresTableSql;
 pub use profile::{Profile, States};

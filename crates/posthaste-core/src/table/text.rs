@@ -21,6 +21,11 @@ pub(super) fn unlocked(shape: &Shape, now: &str) -> String {
 
 /// The columns that an insert fills beside those that every table has.
 pub(super) fn insert_columns(shape: &Shape) -> Vec<Column> {
+    insertable(|column| shape.has(column))
+}
+
+/// Those of them that a table has.
+pub(super) fn insertable(has: impl Fn(Column) -> bool) -> Vec<Column> {
     let optional = [
         Column::Key,
         Column::Headers,
@@ -31,7 +36,7 @@ pub(super) fn insert_columns(shape: &Shape) -> Vec<Column> {
         Column::Version,
         Column::OccurredAt,
     ];
-    optional.into_iter().filter(|column| shape.has(*column)).collect()
+    optional.into_iter().filter(|column| has(*column)).collect()
 }
 
 /// How a column of an event is read.

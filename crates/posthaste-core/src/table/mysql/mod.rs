@@ -6,8 +6,11 @@
 //! assigns from left to right here: whatever is decided by the attempts stands before they are counted.
 
 mod claim;
+mod insert;
 mod look;
 mod settle;
+
+pub use insert::MysqlInsert;
 
 use super::text::{self, As};
 use super::{Column, Kind, Shape};

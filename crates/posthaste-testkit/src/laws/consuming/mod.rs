@@ -59,6 +59,7 @@ impl ConsumeBench {
         let script: Script = Arc::new(script);
         Consumer::new("law", AnyDatabase::of(Arc::clone(&self.rig)), script)
             .on_any(effect)
+            .outbox(self.rig.outbox())
             .topics(["work"])
             .retry(policy)
             .grace(Duration::from_secs(5))

@@ -10,6 +10,7 @@
 mod admin;
 mod check;
 mod claim;
+mod dedup;
 mod error;
 mod pool;
 mod settle;
@@ -23,6 +24,7 @@ use posthaste_core::table::{Column, MysqlTableSql, Profile, Shape};
 use posthaste_core::time::micros;
 use posthaste_core::Result;
 
+pub(in crate::store) use self::dedup::MysqlDedup;
 use self::error::{Db, told};
 use self::pool::{Connection, Connections};
 use super::table::cursor::{Left, Sorted};

@@ -199,7 +199,7 @@ fn encrypted(how: MySqlConnectOptions, wishes: Wishes) -> Result<MySqlConnectOpt
 }
 
 /// A connection in use.
-pub(super) struct Connection {
+pub(in crate::store) struct Connection {
     raw: Option<MySqlConnection>,
     id: u64,
     /// Something was asked and not answered yet, or the answer was broken.

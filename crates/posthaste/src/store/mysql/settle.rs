@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use posthaste_core::envelope::Envelope;
 use posthaste_core::publisher::Published;
-use posthaste_core::sql::StoredEvent;
-use posthaste_core::table::{Column, MysqlTableSql, MysqlText};
-use posthaste_core::time::{Moment, micros};
+use posthaste_core::table::{MysqlTableSql, MysqlText, insert_values};
 use posthaste_core::{Result, crash};
 use posthaste_sql::Value;
 use serde_json::json;
@@ -128,7 +126,7 @@ pub(super) async fn insert(
 }
 
 async fn insert_one(on: &mut Connection, sql: &MysqlTableSql, event: &Envelope) -> Result<Published> {
-    match on.execute(&sql.insert, &values(sql, event)).await {
+    match on.execute(&sql.insert, &insert_values(&sql.insert_columns, event)).await {
         Ok(_) => return Ok(Published::Now),
         Err(error) if is_duplicate(&error) => {}
         Err(error) => return Err(told(error, sql)),
@@ -137,34 +135,4 @@ async fn insert_one(on: &mut Connection, sql: &MysqlTableSql, event: &Envelope) 
     let there = on.query(&sql.same, &[Value::Text(Some(event.id.clone()))]).await.map_err(failed)?;
     let there = there.first().map(read).transpose().map_err(failed)?;
     published_before(there, event)
-}
-
-fn values(sql: &MysqlTableSql, event: &Envelope) -> Vec<Value> {
-    let (at, span) = match event.available {
-        Some(Moment::At(at)) => (Some(at.as_micros()), None),
-        // Counted on the database's clock.
-        Some(Moment::In(span)) => (None, Some(micros(span))),
-        None => (None, None),
-    };
-    let mut values = vec![
-        Value::Text(Some(event.id.clone())),
-        Value::Text(Some(event.event_type.clone())),
-        Value::Bytes(Some(event.payload.clone())),
-        Value::Int(at),
-        Value::Int(span),
-    ];
-    for column in &sql.insert_columns {
-        values.push(match column {
-            Column::Key => Value::Text(event.key.clone()),
-            Column::Headers => Value::Text(Some(StoredEvent::headers_column(&event.headers))),
-            Column::Topic => Value::Text(Some(event.topic.clone())),
-            Column::Source => Value::Text(Some(event.source.clone())),
-            Column::Subject => Value::Text(event.subject.clone()),
-            Column::ContentType => Value::Text(Some(event.content_type.clone())),
-            Column::Version => Value::Int(Some(i64::from(event.version))),
-            Column::OccurredAt => Value::Int(event.occurred_at.map(|at| at.as_micros())),
-            _ => Value::Text(None),
-        });
-    }
-    values
 }

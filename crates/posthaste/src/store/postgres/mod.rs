@@ -59,6 +59,7 @@ use self::error::explain;
 use self::pool::{Connection, Connections, begin, begin_looking, begin_migrating, begin_on_lane, commit};
 use self::settle::Settle;
 use super::StoreOptions;
+use super::waiting::Waiting;
 
 /// When so much waits to be recorded, a claim does not leave it to the relay's next settle.
 const TO_PARK_MAX: usize = 10_000;

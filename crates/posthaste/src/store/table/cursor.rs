@@ -115,6 +115,18 @@ pub(in crate::store) struct Deaths {
 }
 
 impl Sorted {
+    /// Rows of one claim that are no events, with the reason of each.
+    #[cfg(feature = "mysql")]
+    pub(in crate::store) fn set_aside(token: &Token, bad: Vec<(String, String)>) -> Self {
+        let mut sorted = Self { tokens: vec![token.to_string()], ..Self::default() };
+        for (id, reason) in bad {
+            sorted.dead.ids.push(id);
+            sorted.dead.errors.push(said(&reason));
+            sorted.dead.spent.push(false);
+        }
+        sorted
+    }
+
     /// How many rows should be recorded.
     pub(in crate::store) fn outcomes(&self) -> u64 {
         (self.delivered.len() + self.retry.ids.len() + self.dead.ids.len() + self.released.len()) as u64

@@ -15,7 +15,7 @@ use posthaste_core::{BoxFuture, Error, Result, crash};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
-use super::cursor::{Cursor, Look, Sorted, Token, said};
+use super::cursor::{Cursor, Look, Sorted, Token};
 use super::driver::{Ask, Driver};
 use super::look::{Said, fits};
 use super::row::RawRow;
@@ -213,14 +213,11 @@ impl<D: Driver> Table<D> {
         token: &Token,
         bad: Vec<(String, String)>,
     ) -> Result<()> {
-        let mut sorted = Sorted { tokens: vec![token.to_string()], ..Sorted::default() };
-        for (id, reason) in bad {
+        for (id, reason) in &bad {
             tracing::warn!(event_id = id, reason, "a row that is no event was set aside as dead");
-            sorted.dead.ids.push(id);
-            sorted.dead.errors.push(said(&reason));
-            sorted.dead.spent.push(false);
         }
-        meters::count_set_aside(driving.cursor.lane.name.as_str(), sorted.dead.ids.len() as u64);
+        meters::count_set_aside(driving.cursor.lane.name.as_str(), bad.len() as u64);
+        let sorted = Sorted::set_aside(token, bad);
         self.driver.record(&driving.sql, &sorted).await?;
         Ok(())
     }
