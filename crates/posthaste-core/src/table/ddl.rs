@@ -136,7 +136,8 @@ fn indexes(profile: &Profile, words: &Words) -> String {
     all.push_str(&index("pickup", &pickup, &states.pending));
     all.push_str(&index("stuck", &needed(Column::LockedAt), &states.delivering));
     if let Some(key) = column(Column::Key) {
-        let open = format!(" WHERE {status} IN ({}, {})", states.pending.literal(), states.delivering.literal());
+        let open =
+            format!(" WHERE {status} IN ({}, {})", states.pending.literal(), states.delivering.literal());
         all.push_str(&format!(
             "-- For a lane with order = 'key' only.\n\
              CREATE INDEX \"{name}_order\" ON {table} ({key}, {}){};\n",
@@ -191,7 +192,8 @@ fn added(profile: &Profile, words: &Words) -> String {
     ]
     .map(|column| format!("ADD COLUMN {} {}", quoted(column), definition(profile, column, words)))
     .to_vec();
-    lacking[0] = format!("ADD COLUMN {status} {} NOT NULL DEFAULT {}", words.name, states.delivered.literal());
+    lacking[0] =
+        format!("ADD COLUMN {status} {} NOT NULL DEFAULT {}", words.name, states.delivered.literal());
     if profile.name() == "debezium" {
         lacking.push(format!(
             "ADD COLUMN IF NOT EXISTS {} {}",
@@ -236,7 +238,10 @@ mod tests {
         }
         for name in Profile::NAMES {
             let ddl = mysql_table_ddl(&Profile::named(name).expect(name));
-            assert!(!ddl.contains('"') && !ddl.contains(") WHERE") && ddl.contains("datetime(6)"), "{name}: {ddl}");
+            assert!(
+                !ddl.contains('"') && !ddl.contains(") WHERE") && ddl.contains("datetime(6)"),
+                "{name}: {ddl}"
+            );
         }
         let ddl = postgres_table_ddl(&Profile::named("axcom").unwrap());
         assert!(ddl.contains("DEFAULT 'DELIVERED'") && ddl.contains("SET DEFAULT 'PENDING'"), "{ddl}");

@@ -130,7 +130,10 @@ pub(super) fn overlay(
     if let Some(kind) = environment.get("STORAGE_TYPE")
         && !["postgres", "postgresql", "mysql", "mariadb", "sqlite"].contains(&kind)
     {
-        problems.push(Problem::new("STORAGE_TYPE", format!("{kind:?} cannot be relayed; write postgres, mysql or sqlite")));
+        problems.push(Problem::new(
+            "STORAGE_TYPE",
+            format!("{kind:?} cannot be relayed; write postgres, mysql or sqlite"),
+        ));
     }
     for name in environment.names() {
         if is_one(name) && !VARIABLES.iter().any(|(known, _)| *known == name) {

@@ -89,9 +89,6 @@ impl StoreConfig {
             "is not the address of a store that this build has; write sqlite://FILE or postgres://USER@HOST/DATABASE, or for \
              outbox tables mysql://USER@HOST/DATABASE".to_owned()
         });
-        section.require("engine", !config.is_mysql() || config.table.is_some(), || {
-            "must be \"table\" on MariaDB and MySQL, which have no log engine".to_owned()
-        });
         section.require("retain_max", config.retain_max >= config.retain, || {
             "is shorter than retain; a lane that nobody drives would lose what a driven one keeps".to_owned()
         });

@@ -43,7 +43,9 @@ async fn rows_that_are_no_events_are_set_aside_and_the_rest_flows() {
 async fn operators_look_redrive_replay_and_prune() {
     let Some(stand) = Stand::new("mariadb::operators_look_redrive_replay_and_prune").await else { return };
     stand.insert(4).await;
-    stand.say("UPDATE openoutbox_events SET status = 'DEAD', attempts = 25, last_error = 'x: y' LIMIT 2").await;
+    stand
+        .say("UPDATE openoutbox_events SET status = 'DEAD', attempts = 25, last_error = 'x: y' LIMIT 2")
+        .await;
     let url = stand.url();
     let verb = |arguments: &[&str]| {
         let mut command = stand.folder.command(arguments);

@@ -5,7 +5,9 @@ use crate::stand::Stand;
 /// Nobody is harmed: every event comes once, whoever has it.
 #[tokio::test]
 async fn relays_share_a_table_and_nothing_comes_twice() {
-    let Some(stand) = Stand::new("mariadb::relays_share_a_table_and_nothing_comes_twice").await else { return };
+    let Some(stand) = Stand::new("mariadb::relays_share_a_table_and_nothing_comes_twice").await else {
+        return;
+    };
     let relays = [(); 3].map(|()| stand.relay());
     for _ in 0..10 {
         stand.insert(300).await;

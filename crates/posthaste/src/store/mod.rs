@@ -91,7 +91,9 @@ pub async fn open_table(url: &str, table: TableOptions, options: StoreOptions) -
         #[cfg(feature = "mysql")]
         "mysql" | "mariadb" => Ok(Arc::new(mysql::open(url, table, options)?)),
         #[cfg(not(feature = "mysql"))]
-        "mysql" | "mariadb" => Err(Error::config("this build has no MariaDB; build it with the feature `mysql`")),
+        "mysql" | "mariadb" => {
+            Err(Error::config("this build has no MariaDB; build it with the feature `mysql`"))
+        }
         _ => Err(not_a_store(url)),
     }
 }

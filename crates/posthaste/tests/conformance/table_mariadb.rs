@@ -125,7 +125,8 @@ impl Begun {
             Some(Moment::At(at)) => at.since(now),
             None => Duration::ZERO,
         };
-        let text = "INSERT INTO law_outbox (event_id, event_type, payload, topic, partition_key, available_at)
+        let text =
+            "INSERT INTO law_outbox (event_id, event_type, payload, topic, partition_key, available_at)
             VALUES (?, ?, ?, ?, ?, utc_timestamp(6) + INTERVAL ? MICROSECOND)";
         sqlx::query(text)
             .bind(event.id)

@@ -2,7 +2,7 @@
 //!
 //! An `UPDATE` here neither skips what others have locked nor answers rows, and a subquery with a limit cannot be updated from.
 
-use super::{NOW, as_text, column, due, event_columns, from_text, list, moment, payload};
+use super::{BY_ID, BY_TIME, NOW, as_text, column, due, event_columns, from_text, list, moment, payload};
 use crate::table::text::{also_set, tie};
 use crate::table::{Column, Shape};
 
@@ -27,7 +27,7 @@ fn picked(shape: &Shape, from_start: bool, unblocked: &str) -> String {
         format!("{available} <= {NOW} AND {available} >= {}", moment("?2"))
     };
     format!(
-        "SELECT {}, {} FROM {} AS t WHERE {} = {} AND {due}{unblocked} ORDER BY {available}, {}, t.{} LIMIT ?1",
+        "SELECT {}, {} FROM {} AS t {BY_TIME} WHERE {} = {} AND {due}{unblocked} ORDER BY {available}, {}, t.{} LIMIT ?1",
         as_text(shape, Column::Id),
         size(shape),
         shape.profile.table.quoted(),
@@ -49,16 +49,14 @@ fn size(shape: &Shape) -> String {
 fn blocked(shape: &Shape, from_start: bool) -> String {
     let Some(key) = shape.order_column() else { return "FALSE".to_owned() };
     let name = |column: Column| shape.needed(column);
-    let (status, created, attempts) =
-        (name(Column::Status), name(Column::CreatedAt), name(Column::Attempts));
+    let (status, created, attempts) = (name(Column::Status), name(Column::CreatedAt), name(Column::Attempts));
     let (available, tie) = (name(Column::AvailableAt), tie(shape));
     let states = &shape.profile.states;
     let (pending, delivering) = (states.pending.literal(), states.delivering.literal());
     let holds = if key == Column::Key {
         let of_earlier = |column: Column| as_text(shape, column).replace("t.\"", "e.\"");
         let (locked_by, id) = (of_earlier(Column::LockedBy), of_earlier(Column::Id));
-        let late =
-            if from_start { String::new() } else { format!(" OR e.{available} < {}", moment("?2")) };
+        let late = if from_start { String::new() } else { format!(" OR e.{available} < {}", moment("?2")) };
         format!(
             "e.{status} = {delivering} AND (e.{} IS NULL OR NOT JSON_CONTAINS(?3, JSON_QUOTE({locked_by})) \
              OR JSON_CONTAINS(?4, JSON_QUOTE({id}))) OR e.{status} = {pending} AND (e.{attempts} > 0{late})",
@@ -78,7 +76,7 @@ fn blocked(shape: &Shape, from_start: bool) -> String {
 /// Leases rows with these ids (`?1`) that are pending under a token (`?2`).
 pub(super) fn take(shape: &Shape) -> String {
     format!(
-        "UPDATE {} STRAIGHT_JOIN {} AS t ON {} = {} SET {status} = {}, {} = {}, {} = {NOW}{} WHERE {status} = {}",
+        "UPDATE {} STRAIGHT_JOIN {} AS t {BY_ID} ON {} = {} SET {status} = {}, {} = {}, {} = {NOW}{} WHERE {status} = {}",
         list(shape, Column::Id, "?1", "j"),
         shape.profile.table.quoted(),
         column(shape, Column::Id),
@@ -96,7 +94,7 @@ pub(super) fn take(shape: &Shape) -> String {
 /// What was leased under this token (`?2`) of these rows (`?1`).
 pub(super) fn read(shape: &Shape) -> String {
     format!(
-        "SELECT {} FROM {} STRAIGHT_JOIN {} AS t ON {} = {} WHERE {} = {} AND {} = {}",
+        "SELECT {} FROM {} STRAIGHT_JOIN {} AS t {BY_ID} ON {} = {} WHERE {} = {} AND {} = {}",
         event_columns(shape),
         list(shape, Column::Id, "?1", "j"),
         shape.profile.table.quoted(),

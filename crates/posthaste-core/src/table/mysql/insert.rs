@@ -80,11 +80,7 @@ impl MysqlInsert {
                 value(1),
                 value(2),
                 value(3),
-                format!(
-                    "COALESCE({}, {NOW} + INTERVAL {} MICROSECOND, {NOW})",
-                    moment(&value(4)),
-                    value(5)
-                ),
+                format!("COALESCE({}, {NOW} + INTERVAL {} MICROSECOND, {NOW})", moment(&value(4)), value(5)),
             ];
             all.extend(self.columns.iter().enumerate().map(|(index, column)| {
                 let value = value(FIRST + 1 + index);
@@ -141,7 +137,8 @@ mod tests {
 
     #[test]
     fn nothing_is_assumed_of_the_connection() {
-        let statements = MysqlInsert::new(&Profile::open_outbox()).statements(vec![(false, Envelope::new("t", "x"))]);
+        let statements =
+            MysqlInsert::new(&Profile::open_outbox()).statements(vec![(false, Envelope::new("t", "x"))]);
         assert!(!statements[0].sql.contains('"'), "{}", statements[0].sql);
         assert_eq!(statements[0].sql.matches('?').count(), statements[0].values.len());
     }

@@ -17,11 +17,11 @@ fn matching(shape: &Shape, which: &str, asked: Asked) -> String {
         ));
     }
     if asked.event_type {
-        all.push(format!("{} = ?2", column(shape, Column::Type)));
+        all.push(same_text(&as_text(shape, Column::Type), "?2"));
     }
     if asked.key {
         all.push(if shape.has(Column::Key) {
-            format!("{} = ?3", as_text(shape, Column::Key))
+            same_text(&as_text(shape, Column::Key), "?3")
         } else {
             "FALSE".to_owned()
         });
@@ -38,6 +38,11 @@ fn matching(shape: &Shape, which: &str, asked: Asked) -> String {
         all.push(format!("({created} < {at} OR {created} = {at} AND {tie} < {place})"));
     }
     all.join(" AND ")
+}
+
+/// That two texts are the same, byte by byte, whatever the collation of the column says.
+fn same_text(text: &str, parameter: &str) -> String {
+    format!("CAST({text} AS BINARY) = CAST({parameter} AS BINARY)")
 }
 
 /// What tells rows of one moment apart.

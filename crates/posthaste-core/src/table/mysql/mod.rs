@@ -73,8 +73,8 @@ pub struct MysqlTableSql {
     pub released: MysqlText,
     /// Gives up what was sent and not answered: ids, tokens. Counts as an attempt.
     pub abandoned: MysqlText,
-    /// Hands back whatever these claims hold: tokens.
-    pub released_claims: MysqlText,
+    /// The ids of whatever these claims hold: tokens.
+    pub held_by: MysqlText,
     /// Renews leases: ids, tokens.
     pub renewed: MysqlText,
     /// Locks rows whose lease has ended and answers their ids and whether they die by it: milliseconds, rows at most, budget.
@@ -101,6 +101,28 @@ pub struct MysqlTableSql {
     shape: Shape,
 }
 
+/// The names of the indexes by which rows must be found. The server would rather read a small table as a whole, and lock on its
+/// way what others have in hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Indexes {
+    /// Begins with the id.
+    pub by_id: String,
+    /// Begins with the state and the time from which a row is due, if there is one.
+    pub by_time: Option<String>,
+}
+
+/// Where they stand in a text.
+const BY_ID: &str = "@by_id";
+const BY_TIME: &str = "@by_time";
+
+impl Indexes {
+    fn put_into(&self, text: &str) -> String {
+        let force = |name: &String| format!("FORCE INDEX (\"{}\")", name.replace('"', "\"\""));
+        let by_time = self.by_time.as_ref().map(force).unwrap_or_default();
+        text.replace(BY_ID, &force(&self.by_id)).replace(BY_TIME, &by_time)
+    }
+}
+
 /// Which parts of a question are asked; the values keep their numbers whether they are used or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -121,16 +143,16 @@ pub struct Asked {
 
 impl MysqlTableSql {
     /// The statements for a table of this shape.
-    pub fn new(shape: Shape) -> Self {
+    pub fn new(shape: Shape, indexes: &Indexes) -> Self {
         let (s, states) = (&shape, &shape.profile.states);
         let insert_columns = text::insert_columns(s);
-        let made = |numbered: String| MysqlText::of(&numbered);
+        let made = |numbered: String| MysqlText::of(&indexes.put_into(&numbered));
         Self {
             pick: made(claim::pick(s, false)),
             pick_from_start: made(claim::pick(s, true)),
             pick_ordered: made(claim::pick_ordered(s, false)),
             pick_ordered_from_start: made(claim::pick_ordered(s, true)),
-            order_lock: format!("posthaste {}", s.profile.table),
+            order_lock: format!("posthaste {}", s.profile.table.to_string().to_lowercase()),
             take: made(claim::take(s)),
             read: made(claim::read(s)),
             delivered: made(settle::delivered(s)),
@@ -138,7 +160,7 @@ impl MysqlTableSql {
             dead: made(settle::dead(s)),
             released: made(settle::released(s)),
             abandoned: made(settle::abandoned(s)),
-            released_claims: made(settle::released_claims(s)),
+            held_by: made(settle::held_by(s)),
             renewed: made(settle::renewed(s)),
             expired: made(settle::expired(s)),
             sweep: made(settle::sweep(s)),
@@ -256,10 +278,7 @@ fn json_type(shape: &Shape, column: Column) -> &str {
 
 /// A list of values to compare with this column, as rows with the one column `v$`.
 fn list(shape: &Shape, column: Column, parameter: &str, alias: &str) -> String {
-    format!(
-        "JSON_TABLE({parameter}, '$[*]' COLUMNS (v$ {} PATH '$')) AS {alias}",
-        json_type(shape, column)
-    )
+    format!("JSON_TABLE({parameter}, '$[*]' COLUMNS (v$ {} PATH '$')) AS {alias}", json_type(shape, column))
 }
 
 /// The payload as bytes, text in UTF-8.
@@ -287,7 +306,8 @@ fn error_text(shape: &Shape, value: &str) -> String {
     let Some(found) = shape.found(Column::LastError) else { return value.to_owned() };
     let charset = found.sql_type.split_once("CHARACTER SET ").map(|(_, rest)| rest);
     let charset = charset.and_then(|rest| rest.split(' ').next()).unwrap_or("utf8mb4");
-    let chars = found.chars_max.unwrap_or(u32::MAX) / if found.sql_type.starts_with("varchar") { 1 } else { 4 };
+    let chars =
+        found.chars_max.unwrap_or(u32::MAX) / if found.sql_type.starts_with("varchar") { 1 } else { 4 };
     format!("LEFT(CONVERT({value} USING {charset}), {})", chars.max(1))
 }
 
@@ -314,7 +334,8 @@ mod tests {
     }
 
     fn sql(found: &[Found], profile: Profile) -> MysqlTableSql {
-        MysqlTableSql::new(Shape::of(profile, found, false).unwrap())
+        let indexes = Indexes { by_id: "PRIMARY".to_owned(), by_time: None };
+        MysqlTableSql::new(Shape::of(profile, found, false).unwrap(), &indexes)
     }
 
     #[test]
@@ -328,11 +349,14 @@ mod tests {
     fn the_reference_table_needs_no_more_than_it_has() {
         let sql = sql(&described(), Profile::open_outbox());
         for absent in ["ordering_key", "max_attempts", "\"topic\""] {
-            let all = [&sql.pick, &sql.retry, &sql.insert, &sql.sweep].map(|text| text.text.as_str()).concat();
+            let all =
+                [&sql.pick, &sql.retry, &sql.insert, &sql.sweep].map(|text| text.text.as_str()).concat();
             assert!(!all.contains(absent), "{absent}");
         }
         assert!(sql.pick.text.ends_with("FOR UPDATE SKIP LOCKED"), "{}", sql.pick.text);
         assert!(sql.delivered.text.contains("CAST(j.v$ AS uuid)"), "{}", sql.delivered.text);
+        assert!(sql.delivered.text.contains("FORCE INDEX (\"PRIMARY\")"), "{}", sql.delivered.text);
+        assert!(!sql.pick.text.contains('@'), "{}", sql.pick.text);
     }
 
     #[test]

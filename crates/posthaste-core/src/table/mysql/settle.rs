@@ -1,7 +1,7 @@
 //! Recording what became of claimed rows. Every statement is guarded by the state and by the tokens of the caller's claims:
 //! whoever lost a row changes nothing.
 
-use super::{NOW, column, error_text, event_columns, from_text, json_type, list, moment};
+use super::{BY_ID, NOW, column, error_text, event_columns, from_text, json_type, list, moment};
 use crate::table::text::{LEASE_EXPIRED, UNANSWERED, also_set, unlocked};
 use crate::table::{Column, Kind, Shape, StateName};
 
@@ -14,7 +14,7 @@ fn held(shape: &Shape, values: &str) -> String {
 /// its index, then the few tokens.
 fn rows(shape: &Shape, from: &str, id: &str, values: &str) -> String {
     format!(
-        "UPDATE {from} STRAIGHT_JOIN {} AS t ON {} = {} STRAIGHT_JOIN {} ON {} = {} SET {values} WHERE {}",
+        "UPDATE {from} STRAIGHT_JOIN {} AS t {BY_ID} ON {} = {} STRAIGHT_JOIN {} ON {} = {} SET {values} WHERE {}",
         shape.profile.table.quoted(),
         column(shape, Column::Id),
         from_text(shape, Column::Id, id),
@@ -64,14 +64,16 @@ pub(super) fn renewed(shape: &Shape) -> String {
     held(shape, &format!("{} = {NOW}{touched}", column(shape, Column::LockedAt)))
 }
 
-pub(super) fn released_claims(shape: &Shape) -> String {
+/// The ids of what these claims (`?1`) hold. It is looked at before it is changed: a change would wait for every row that it
+/// has to read to find them.
+pub(super) fn held_by(shape: &Shape) -> String {
     format!(
-        "UPDATE {} STRAIGHT_JOIN {} AS t ON {} = {} SET {} WHERE {}",
+        "SELECT {} FROM {} STRAIGHT_JOIN {} AS t ON {} = {} WHERE {}",
+        super::as_text(shape, Column::Id),
         list(shape, Column::LockedBy, "?1", "k"),
         shape.profile.table.quoted(),
         column(shape, Column::LockedBy),
         from_text(shape, Column::LockedBy, "k.v$"),
-        to_state(shape, &shape.profile.states.pending),
         is_delivering(shape)
     )
 }
@@ -96,7 +98,12 @@ pub(super) fn retry(shape: &Shape) -> String {
         column(shape, Column::AvailableAt),
         attempt(shape, "CASE WHEN s.error$ IS NULL THEN 0 ELSE 1 END")
     );
-    rows(shape, &outcomes(shape, "after$ bigint PATH '$[1]', error$ text CHARACTER SET utf8mb4 PATH '$[2]'"), "s.id$", &values)
+    rows(
+        shape,
+        &outcomes(shape, "after$ bigint PATH '$[1]', error$ text CHARACTER SET utf8mb4 PATH '$[2]'"),
+        "s.id$",
+        &values,
+    )
 }
 
 pub(super) fn dead(shape: &Shape) -> String {
@@ -109,14 +116,21 @@ pub(super) fn dead(shape: &Shape) -> String {
             let (pending, dead) = (states.pending.literal(), states.dead.literal());
             (
                 format!("CASE WHEN {goes_on} THEN {pending} ELSE {dead} END"),
-                format!(", {available} = CASE WHEN {goes_on} THEN {NOW} + INTERVAL 1 HOUR ELSE {available} END"),
+                format!(
+                    ", {available} = CASE WHEN {goes_on} THEN {NOW} + INTERVAL 1 HOUR ELSE {available} END"
+                ),
             )
         }
         None => (states.dead.literal(), String::new()),
     };
     let error = also_set(shape, Column::LastError, &error_text(shape, "s.error$"));
     let values = format!("{}{later}{error}{}", to(shape, &state), attempt(shape, "1"));
-    rows(shape, &outcomes(shape, "error$ text CHARACTER SET utf8mb4 PATH '$[1]', spent$ int PATH '$[2]'"), "s.id$", &values)
+    rows(
+        shape,
+        &outcomes(shape, "error$ text CHARACTER SET utf8mb4 PATH '$[1]', spent$ int PATH '$[2]'"),
+        "s.id$",
+        &values,
+    )
 }
 
 fn outcomes(shape: &Shape, columns: &str) -> String {
@@ -156,7 +170,7 @@ pub(super) fn sweep(shape: &Shape) -> String {
         states.pending.literal()
     );
     format!(
-        "UPDATE {} STRAIGHT_JOIN {} AS t ON {} = {} SET {}{}{} WHERE {}",
+        "UPDATE {} STRAIGHT_JOIN {} AS t {BY_ID} ON {} = {} SET {}{}{} WHERE {}",
         list(shape, Column::Id, "?1", "j"),
         shape.profile.table.quoted(),
         column(shape, Column::Id),

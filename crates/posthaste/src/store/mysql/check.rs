@@ -1,7 +1,7 @@
 //! Looks at the table: what it has, what it lacks, and what this user may do with it.
 
 use posthaste_core::lane::{LaneSpec, Order};
-use posthaste_core::table::{Column, Found, Kind, MysqlTableSql, MysqlText, Profile, Shape};
+use posthaste_core::table::{Column, Found, Indexes, Kind, MysqlTableSql, MysqlText, Profile, Shape};
 use posthaste_core::{Error, Result};
 use posthaste_sql::Value;
 use sqlx::mysql::MySqlRow;
@@ -22,7 +22,7 @@ struct Described {
 ///
 /// # Errors
 /// `Unavailable` while there is no such table, `Config` for everything that is missing, wrong or forbidden.
-pub(super) async fn check(on: &mut Connection, profile: &Profile) -> Result<Shape> {
+pub(super) async fn check(on: &mut Connection, profile: &Profile) -> Result<(Shape, Indexes)> {
     let text = MysqlText { text: MysqlTableSql::columns().to_owned(), order: vec![0, 1] };
     let values = [
         Value::Text(profile.table.schema().map(str::to_owned)),
@@ -44,8 +44,14 @@ pub(super) async fn check(on: &mut Connection, profile: &Profile) -> Result<Shap
     match Shape::of(profile.clone(), &found, false) {
         Ok(shape) => {
             problems.extend(forbidden(&shape, &columns));
-            if problems.is_empty() {
-                return Ok(shape);
+            match indexes(on, &shape).await.map_err(explain)? {
+                Some(indexes) if problems.is_empty() => return Ok((shape, indexes)),
+                Some(_) => {}
+                None => problems.push(format!(
+                    "no index of the table {} begins with the column of the id ({}): every outcome would read and lock all rows",
+                    profile.table,
+                    profile.columns[&Column::Id]
+                )),
             }
         }
         Err(missing) => problems.extend(missing),
@@ -68,7 +74,8 @@ async fn hidden(on: &mut Connection, profile: &Profile) -> Error {
 fn describe(row: &MySqlRow) -> Db<Described> {
     let (mut sql_type, data_type): (String, String) = (get(row, 1)?, get(row, 2)?);
     let kind = kind(&sql_type, &data_type);
-    if let (Some(charset), Some(collation)) = (get::<Option<String>>(row, 5)?, get::<Option<String>>(row, 6)?) {
+    if let (Some(charset), Some(collation)) = (get::<Option<String>>(row, 5)?, get::<Option<String>>(row, 6)?)
+    {
         sql_type = format!("{sql_type} CHARACTER SET {charset} COLLATE {collation}");
     }
     let chars = get::<Option<i64>>(row, 4)?.map(|chars| u32::try_from(chars).unwrap_or(u32::MAX));
@@ -129,7 +136,7 @@ fn forbidden(shape: &Shape, columns: &[Described]) -> Option<String> {
 /// Warns of what makes claims slow, and of what a crash of the server would lose.
 pub(super) async fn warn(on: &mut Connection, shape: &Shape, lane: &LaneSpec) -> Db<()> {
     let name = |column: Column| shape.profile.columns[&column].as_str();
-    if !is_indexed(on, shape, &[name(Column::Status), name(Column::AvailableAt)]).await? {
+    if index(on, shape, &[name(Column::Status), name(Column::AvailableAt)]).await?.is_none() {
         tracing::warn!(
             table = %shape.profile.table,
             "no index begins with the columns of the state and of the time from which a row is due: every claim reads and locks \
@@ -142,7 +149,7 @@ pub(super) async fn warn(on: &mut Connection, shape: &Shape, lane: &LaneSpec) ->
                 lane = lane.name.as_str(),
                 "order = \"key\", but the table has no column for a key"
             ),
-            Some(key) if !is_indexed(on, shape, &[name(key)]).await? => tracing::warn!(
+            Some(key) if index(on, shape, &[name(key)]).await?.is_none() => tracing::warn!(
                 table = %shape.profile.table,
                 column = name(key),
                 "order = \"key\" needs an index that begins with this column, or claims get slower with every row; \
@@ -151,7 +158,10 @@ pub(super) async fn warn(on: &mut Connection, shape: &Shape, lane: &LaneSpec) ->
             Some(_) => {}
         }
     }
-    let flush = MysqlText { text: "SELECT CAST(@@innodb_flush_log_at_trx_commit AS SIGNED)".to_owned(), order: Vec::new() };
+    let flush = MysqlText {
+        text: "SELECT CAST(@@innodb_flush_log_at_trx_commit AS SIGNED)".to_owned(),
+        order: Vec::new(),
+    };
     let rows = on.query(&flush, &[]).await?;
     if rows.first().map(|row| get::<i64>(row, 0)).transpose()?.is_some_and(|flush| flush != 1) {
         tracing::warn!(
@@ -162,17 +172,29 @@ pub(super) async fn warn(on: &mut Connection, shape: &Shape, lane: &LaneSpec) ->
     Ok(())
 }
 
-/// Whether an index begins with these columns.
-async fn is_indexed(on: &mut Connection, shape: &Shape, columns: &[&str]) -> Db<bool> {
+/// The indexes by which rows are found; `None` if rows cannot be found by their id.
+async fn indexes(on: &mut Connection, shape: &Shape) -> Db<Option<Indexes>> {
+    let name = |column: Column| shape.profile.columns[&column].as_str();
+    let by_time = index(on, shape, &[name(Column::Status), name(Column::AvailableAt)]).await?;
+    let by_id = index(on, shape, &[name(Column::Id)]).await?;
+    Ok(by_id.map(|by_id| Indexes { by_id, by_time }))
+}
+
+/// The index that begins with these columns; a unique one before others.
+async fn index(on: &mut Connection, shape: &Shape, columns: &[&str]) -> Db<Option<String>> {
     let text = MysqlText {
-        text: "SELECT 1 FROM information_schema.statistics WHERE table_schema = COALESCE(?, DATABASE()) AND table_name = ?
+        text: "SELECT index_name FROM information_schema.statistics
+            WHERE table_schema = COALESCE(?, DATABASE()) AND table_name = ?
             GROUP BY index_name
-            HAVING GROUP_CONCAT(column_name ORDER BY seq_in_index SEPARATOR ',') = ?
-                OR GROUP_CONCAT(column_name ORDER BY seq_in_index SEPARATOR ',') LIKE CONCAT(?, ',%')"
+            HAVING CONCAT(GROUP_CONCAT(column_name ORDER BY seq_in_index SEPARATOR ','), ',') LIKE CONCAT(?, ',%')
+            ORDER BY MIN(non_unique), COUNT(*) LIMIT 1"
             .to_owned(),
-        order: vec![0, 1, 2, 2],
+        order: vec![0, 1, 2],
     };
     let table = &shape.profile.table;
-    let values = [table.schema().map(str::to_owned), Some(table.name().to_owned()), Some(columns.join(","))];
-    Ok(!on.query(&text, &values.map(Value::Text)).await?.is_empty())
+    // An underscore would stand for any sign.
+    let columns = columns.join(",").replace('_', "\\_");
+    let values = [table.schema().map(str::to_owned), Some(table.name().to_owned()), Some(columns)];
+    let rows = on.query(&text, &values.map(Value::Text)).await?;
+    rows.first().map(|row| get(row, 0)).transpose()
 }

@@ -19,6 +19,8 @@ use crate::store::table::row::RawRow;
 /// How long to wait until the server has ended a connection.
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
 const ENDED_LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How long to wait for another relay's claim in order.
+const ORDER_LOCK_SECONDS: u32 = 5;
 
 /// Leases rows and reads them.
 pub(super) async fn claim(on: &mut Connection, sql: &MysqlTableSql, ask: Ask<'_>) -> Result<Vec<RawRow>> {
@@ -29,42 +31,36 @@ async fn claim_once(on: &mut Connection, sql: &MysqlTableSql, ask: Ask<'_>) -> D
     if ask.is_ordered {
         return one_after_another(on, sql, ask).await;
     }
-    take(on, sql, ask).await
+    on.begin().await?;
+    let rows = take(on, sql, ask).await?;
+    on.commit().await?;
+    Ok(rows)
 }
 
 /// Claims in order come one after another: one that began before another committed would not see what that one holds.
+///
+/// The lock and the transaction begin and end by one message each: a relay that stands still between them would keep the lock,
+/// while one that stands still in a transaction is ended by the server.
 async fn one_after_another(on: &mut Connection, sql: &MysqlTableSql, ask: Ask<'_>) -> Db<Vec<RawRow>> {
-    let name = [Value::Text(Some(sql.order_lock.clone()))];
-    // It ends with the connection, if not before.
-    let lock = MysqlText { text: "SELECT GET_LOCK(SHA1(CONCAT(DATABASE(), ' ', ?)), 5)".to_owned(), order: vec![0] };
-    let free = MysqlText { text: "SELECT RELEASE_LOCK(SHA1(CONCAT(DATABASE(), ' ', ?)))".to_owned(), order: vec![0] };
-    let got = on.query(&lock, &name).await?;
-    if got.first().map(|row| get::<Option<i64>>(row, 0)).transpose()?.flatten() != Some(1) {
-        // Somebody else's claim takes its time; this one looks again later.
-        return Ok(Vec::new());
-    }
-    let taken = take(on, sql, ask).await;
-    if taken.is_err() {
-        on.undo().await;
-    }
-    if on.is_usable() {
-        on.query(&free, &name).await?;
-    }
+    // Only letters, digits, underscores and a dot are in it.
+    let name = format!("SHA1(CONCAT(DATABASE(), ' {}'))", sql.order_lock);
+    let got = on.begin_after(&format!("SELECT GET_LOCK({name}, {ORDER_LOCK_SECONDS})")).await?;
+    let is_free = got.first().map(|row| get::<Option<i64>>(row, 0)).transpose()?.flatten() == Some(1);
+    // Somebody else's claim takes its time; this one looks again later.
+    let taken = if is_free { take(on, sql, ask).await } else { Ok(Vec::new()) };
+    let end = if taken.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    on.end_with(end, &format!("DO RELEASE_LOCK({name})")).await?;
     taken
 }
 
 async fn take(on: &mut Connection, sql: &MysqlTableSql, ask: Ask<'_>) -> Db<Vec<RawRow>> {
-    on.begin().await?;
     let picked = pick(on, sql, ask).await?;
     if picked.is_empty() {
-        on.commit().await?;
         return Ok(Vec::new());
     }
     let values = [Value::Text(Some(list(&picked))), Value::Text(Some(ask.token.to_string()))];
     on.execute(&sql.take, &values).await?;
-    let rows = on.query(&sql.read, &values).await?;
-    on.commit().await?;
-    rows.iter().map(read).collect()
+    on.query(&sql.read, &values).await?.iter().map(read).collect()
 }
 
 /// As many as fit; one always does.
@@ -129,7 +125,8 @@ pub(super) async fn end(connections: &Connections, kept: &mut Option<Connection>
 
 /// Reads the columns of an event.
 pub(super) fn read(row: &MySqlRow) -> Db<RawRow> {
-    let time = |column: usize| Ok::<_, sqlx::Error>(get::<Option<i64>>(row, column)?.map(Timestamp::from_micros));
+    let time =
+        |column: usize| Ok::<_, sqlx::Error>(get::<Option<i64>>(row, column)?.map(Timestamp::from_micros));
     Ok(RawRow {
         id: get(row, 0)?,
         event_type: get(row, 1)?,

@@ -50,7 +50,10 @@ impl MysqlDedup {
         }
         on.begin().await?;
         let found = on.query(&plain(&self.sql.dedup_get), &with(key, [], [])).await?;
-        let begun = match found.first().map(|row| Ok::<_, sqlx::Error>((get::<String>(row, 0)?, get::<i64>(row, 1)?))) {
+        let begun = match found
+            .first()
+            .map(|row| Ok::<_, sqlx::Error>((get::<String>(row, 0)?, get::<i64>(row, 1)?)))
+        {
             // It was removed since.
             None => Begun::Busy(Duration::ZERO),
             Some(found) => {
@@ -110,7 +113,8 @@ impl Dedup for MysqlDedup {
 
     fn prune(&self, older_than: Duration, rows_max: u32) -> BoxFuture<'_, Result<u64>> {
         Box::pin(async move {
-            let values = [micros(older_than.min(SPAN_MAX)), i64::from(rows_max)].map(|int| Value::Int(Some(int)));
+            let values =
+                [micros(older_than.min(SPAN_MAX)), i64::from(rows_max)].map(|int| Value::Int(Some(int)));
             let mut on = self.connections.get().await?;
             on.execute(&plain(&self.sql.dedup_prune), &values).await.map_err(explain)
         })

@@ -43,7 +43,9 @@ pub(super) fn explain(error: sqlx::Error) -> Error {
             sqlx::Error::Configuration(_) | sqlx::Error::Tls(_) => {
                 (ErrorKind::Config, format!("no connection can be made: {said}"))
             }
-            sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::ColumnIndexOutOfBounds { .. } => {
+            sqlx::Error::ColumnDecode { .. }
+            | sqlx::Error::Decode(_)
+            | sqlx::Error::ColumnIndexOutOfBounds { .. } => {
                 (ErrorKind::Corrupt, format!("an answer cannot be understood: {said}"))
             }
             _ => (ErrorKind::Unavailable, format!("the database is away: {said}")),
@@ -65,11 +67,15 @@ fn meaning(number: u16, said: &str) -> (ErrorKind, String) {
         1062 => (ErrorKind::Conflict, format!("it exists already ({said})")),
         1205 => (
             ErrorKind::Unavailable,
-            format!("somebody else holds a lock for longer than store.lock_timeout ({said}); look at SHOW ENGINE INNODB STATUS"),
+            format!(
+                "somebody else holds a lock for longer than store.lock_timeout ({said}); look at SHOW ENGINE INNODB STATUS"
+            ),
         ),
         1969 | 3024 => (
             ErrorKind::Unavailable,
-            format!("a statement took longer than store.statement_timeout ({said}); raise it, or look for what keeps the server busy"),
+            format!(
+                "a statement took longer than store.statement_timeout ({said}); raise it, or look for what keeps the server busy"
+            ),
         ),
         1048 | 1264 | 1265 | 1292 | 1366 | 1406 | 3140 | 3819 | 4025 => {
             (ErrorKind::Rejected, format!("the database refuses a value: {said}"))
@@ -102,10 +108,8 @@ pub(super) fn told(error: sqlx::Error, sql: &MysqlTableSql) -> Error {
     match number(&error) {
         Some(1146) => absent(&table).because(error),
         Some(1142 | 1143) => no_right(&table).because(error),
-        Some(1054) => {
-            Error::config(format!("the table {table} has changed since the relay looked at it"))
-                .because(error)
-        }
+        Some(1054) => Error::config(format!("the table {table} has changed since the relay looked at it"))
+            .because(error),
         _ => explain(error),
     }
 }

@@ -17,12 +17,12 @@ mod settle;
 
 use std::time::Duration;
 
+use posthaste_core::Result;
 use posthaste_core::envelope::Envelope;
 use posthaste_core::lane::LaneSpec;
 use posthaste_core::publisher::Published;
 use posthaste_core::table::{Column, MysqlTableSql, Profile, Shape};
 use posthaste_core::time::micros;
-use posthaste_core::Result;
 
 pub(in crate::store) use self::dedup::MysqlDedup;
 use self::error::{Db, told};
@@ -106,7 +106,8 @@ impl Driver for Mysql {
 
     async fn look(&self, profile: &Profile) -> Result<MysqlTableSql> {
         let mut connection = self.connections.get().await?;
-        check::check(&mut connection, profile).await.map(MysqlTableSql::new)
+        let (shape, indexes) = check::check(&mut connection, profile).await?;
+        Ok(MysqlTableSql::new(shape, &indexes))
     }
 
     async fn warn(&self, sql: &MysqlTableSql, lane: &LaneSpec) -> Result<()> {
@@ -176,7 +177,15 @@ impl Driver for Mysql {
     }
 
     async fn insert(&self, sql: &MysqlTableSql, events: &[Envelope]) -> Result<Vec<Published>> {
-        settle::insert(&mut self.connections.get().await?, sql, events).await
+        let mut connection = self.connections.get().await?;
+        match settle::insert(&mut connection, sql, events).await {
+            // The server ended it: for the sake of another transaction, or because this process stood still.
+            Err(error) if error.retryable() && connection.is_rolled_back() => {
+                drop(connection);
+                settle::insert(&mut self.connections.get().await?, sql, events).await
+            }
+            answer => answer,
+        }
     }
 }
 

@@ -104,7 +104,9 @@ impl Connections {
         }
         let made = timeout(CONNECT_WITHIN, self.connect()).await;
         let (raw, id) = made
-            .map_err(|_| Error::unavailable(format!("no connection to the database within {CONNECT_WITHIN:?}")))?
+            .map_err(|_| {
+                Error::unavailable(format!("no connection to the database within {CONNECT_WITHIN:?}"))
+            })?
             .map_err(explain)?;
         Ok(self.connection(raw, id, permit))
     }
@@ -115,6 +117,7 @@ impl Connections {
             id,
             is_asking: false,
             is_in_transaction: false,
+            is_committing: false,
             shared: Arc::clone(&self.shared),
             _permit: permit,
         }
@@ -147,9 +150,8 @@ impl Connections {
 /// Reads the URL.
 fn address(url: &str, ca: Option<&Path>) -> Result<MySqlConnectOptions> {
     // What is wrong with it may be the password, so the text is not shown.
-    let wrong = || {
-        Error::config("the store URL is not understood; write mysql://USER:PASSWORD@HOST:PORT/DATABASE")
-    };
+    let wrong =
+        || Error::config("the store URL is not understood; write mysql://USER:PASSWORD@HOST:PORT/DATABASE");
     let (rest, mut wishes) = Wishes::split(url);
     let query = rest.rsplit_once('@').map_or(rest.as_str(), |(_, host)| host).split_once('?');
     let is_known = |setting: &str| setting.starts_with("socket=");
@@ -160,7 +162,9 @@ fn address(url: &str, ca: Option<&Path>) -> Result<MySqlConnectOptions> {
     }
     let how: MySqlConnectOptions = rest.parse().map_err(|_| wrong())?;
     if how.get_database().is_none() {
-        return Err(Error::config("the store URL names no database; write mysql://USER:PASSWORD@HOST:PORT/DATABASE"));
+        return Err(Error::config(
+            "the store URL names no database; write mysql://USER:PASSWORD@HOST:PORT/DATABASE",
+        ));
     }
     if wishes.ca.is_none() {
         wishes.ca = ca.map(Path::to_owned);
@@ -205,6 +209,7 @@ pub(in crate::store) struct Connection {
     /// Something was asked and not answered yet, or the answer was broken.
     is_asking: bool,
     is_in_transaction: bool,
+    is_committing: bool,
     shared: Arc<Shared>,
     _permit: OwnedSemaphorePermit,
 }
@@ -254,8 +259,33 @@ impl Connection {
         self.say("START TRANSACTION").await
     }
 
+    /// Asks something and begins, by one message.
+    pub(super) async fn begin_after(&mut self, question: &str) -> Db<Vec<MySqlRow>> {
+        self.is_in_transaction = true;
+        let text = format!("{question}; START TRANSACTION");
+        let answer = {
+            let (within, raw) = self.ask()?;
+            answered(within, sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(raw)).await
+        };
+        self.heard(answer)
+    }
+
     pub(super) async fn commit(&mut self) -> Db<()> {
+        self.is_committing = true;
         self.say("COMMIT").await?;
+        self.is_committing = false;
+        self.is_in_transaction = false;
+        Ok(())
+    }
+
+    /// Whether it was cut when nothing can have been committed yet.
+    pub(super) fn is_rolled_back(&self) -> bool {
+        !self.is_committing
+    }
+
+    /// Ends the transaction this way and says something more, by one message.
+    pub(super) async fn end_with(&mut self, end: &str, last: &str) -> Db<()> {
+        self.say(&format!("{end}; {last}")).await?;
         self.is_in_transaction = false;
         Ok(())
     }

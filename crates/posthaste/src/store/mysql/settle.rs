@@ -67,7 +67,9 @@ pub(super) async fn hand_back(on: &mut Connection, sql: &MysqlTableSql, left: &L
 async fn hand_back_once(on: &mut Connection, sql: &MysqlTableSql, left: &Left) -> Db<()> {
     let text = |items: &[String]| Value::Text(Some(list(items)));
     if !left.unsure.is_empty() {
-        on.execute(&sql.released_claims, &[text(&left.unsure)]).await?;
+        let held = on.query(&sql.held_by, &[text(&left.unsure)]).await?;
+        let held = held.iter().map(|row| get(row, 0)).collect::<Db<Vec<String>>>()?;
+        on.execute(&sql.released, &[text(&held), text(&left.unsure)]).await?;
     }
     if !left.ids.is_empty() {
         on.execute(&sql.abandoned, &[text(&left.ids), text(&left.tokens)]).await?;

@@ -61,8 +61,7 @@ impl<D: Driver> Table<D> {
     /// `Config` for a profile that makes no sense.
     pub(in crate::store) fn new(driver: D, table: TableOptions, options: StoreOptions) -> Result<Self> {
         table.profile.check()?;
-        let memory =
-            Memory { sql: None, leases: HashMap::new(), said: HashMap::new(), complained: None };
+        let memory = Memory { sql: None, leases: HashMap::new(), said: HashMap::new(), complained: None };
         Ok(Self {
             driver,
             options: table,
@@ -207,12 +206,7 @@ impl<D: Driver> Table<D> {
     }
 
     /// Rows that are no events are dead at once, with the reason; the rest flows.
-    async fn set_aside(
-        &self,
-        driving: &Driving<D>,
-        token: &Token,
-        bad: Vec<(String, String)>,
-    ) -> Result<()> {
+    async fn set_aside(&self, driving: &Driving<D>, token: &Token, bad: Vec<(String, String)>) -> Result<()> {
         for (id, reason) in &bad {
             tracing::warn!(event_id = id, reason, "a row that is no event was set aside as dead");
         }
@@ -264,8 +258,7 @@ impl<D: Driver> Table<D> {
         let (rows, budget) = (self.options.sweep_rows.max(1), self.options.attempts_max.max(1));
         let (mut swept, mut dead) = (0, 0);
         loop {
-            let (some, some_dead) =
-                self.driver.sweep(&driving.sql, cursor.lane.lease, rows, budget).await?;
+            let (some, some_dead) = self.driver.sweep(&driving.sql, cursor.lane.lease, rows, budget).await?;
             swept += some;
             dead += some_dead;
             if some < u64::from(rows) {
