@@ -96,13 +96,19 @@ impl Trials {
         }
     }
 
-    /// One line for each skipped trial: its name, and why if that was said.
-    pub(crate) fn skipped(&self) -> impl Iterator<Item = String> {
-        let skipped = self.verdicts.iter().filter(|(_, verdict)| *verdict == Verdict::Skipped);
-        skipped.map(|(name, _)| match self.reasons.get(name) {
-            Some(why) => format!("{name}: {why}"),
-            None => name.clone(),
-        })
+    /// Each skipped trial, and why if that was said.
+    pub(crate) fn skipped(&self) -> impl Iterator<Item = (&str, &str)> {
+        let reason = |name: &str| self.reasons.get(name).map_or("no reason given", String::as_str);
+        self.with(Verdict::Skipped).map(move |name| (name, reason(name)))
+    }
+
+    /// The names of what failed.
+    pub(crate) fn failed(&self) -> impl Iterator<Item = String> {
+        self.with(Verdict::Failed).map(str::to_owned)
+    }
+
+    fn with(&self, verdict: Verdict) -> impl Iterator<Item = &str> {
+        self.verdicts.iter().filter(move |(_, of)| *of == verdict).map(|(name, _)| name.as_str())
     }
 }
 
@@ -169,9 +175,9 @@ skipped: nats::a_round_trip_keeps_everything: POSTHASTE_TEST_NATS is not set
 
     #[test]
     fn skipped_trials_are_named_with_their_reason() {
-        let skipped: Vec<String> = Trials::read(OUTPUT, ERRORS).skipped().collect();
-        let nats = "nats::a_round_trip_keeps_everything: POSTHASTE_TEST_NATS is not set";
-        assert_eq!(skipped, [nats, "slow: takes an hour"]);
+        let trials = Trials::read(OUTPUT, ERRORS);
+        let nats = ("nats::a_round_trip_keeps_everything", "POSTHASTE_TEST_NATS is not set");
+        assert_eq!(trials.skipped().collect::<Vec<_>>(), [nats, ("slow", "takes an hour")]);
     }
 
     #[test]
@@ -179,7 +185,7 @@ skipped: nats::a_round_trip_keeps_everything: POSTHASTE_TEST_NATS is not set
         let errors = "skipped: timed: POSTHASTE_TEST_POSTGRES is not set\nskipped: timed: nor is the other\n";
         let trials = Trials::read(OUTPUT, errors);
         assert_eq!(trials.sum, Sum { passed: 2, failed: 1, skipped: 3 });
-        assert!(trials.skipped().any(|line| line == "timed: nor is the other"));
+        assert!(trials.skipped().any(|skipped| skipped == ("timed", "nor is the other")));
     }
 
     #[test]
@@ -187,12 +193,18 @@ skipped: nats::a_round_trip_keeps_everything: POSTHASTE_TEST_NATS is not set
         let mut trials = Trials::read(OUTPUT, ERRORS);
         trials.demand_servers();
         assert_eq!(trials.sum, Sum { passed: 3, failed: 2, skipped: 1 });
-        assert_eq!(trials.skipped().collect::<Vec<_>>(), ["slow: takes an hour"]);
+        assert_eq!(trials.skipped().collect::<Vec<_>>(), [("slow", "takes an hour")]);
         assert!(
             trials.failures.contains("nats::a_round_trip_keeps_everything was skipped"),
             "{}",
             trials.failures
         );
+    }
+
+    #[test]
+    fn what_failed_is_named() {
+        let trials = Trials::read(OUTPUT, ERRORS);
+        assert_eq!(trials.failed().collect::<Vec<_>>(), ["sqlite::a_stale_epoch_settles_nothing"]);
     }
 
     #[test]

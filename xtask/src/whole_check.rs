@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::features::feature_checks;
 use crate::interrupt::Interrupt;
-use crate::report::{Sum, say, say_part};
+use crate::report::{Skipped, Sum, say, say_part};
 use crate::run::Run;
 use crate::servers::{Fleet, Kind};
 use crate::steps::{cargo, run_step};
@@ -19,17 +19,19 @@ const SERVERS: &[Kind] = &Kind::ALL;
 /// Runs the whole check; the answer tells whether nothing failed.
 pub(crate) fn test(interrupt: &Interrupt) -> Result<bool> {
     let run = Arc::new(Run::private(interrupt)?);
-    let mut check = WholeCheck { run, sum: Sum::default(), skipped: Vec::new() };
+    let mut check = WholeCheck { run, sum: Sum::default(), failed: Vec::new(), skipped: Skipped::default() };
     check.look_at_the_code()?;
     check.run_the_tests()?;
     check.look_at_the_docs()?;
     check.look_at_the_worktree()?;
 
-    let WholeCheck { run, sum, skipped } = check;
+    let WholeCheck { run, sum, failed, skipped } = check;
     // The last line comes when everything has ended.
     drop(run);
-    for trial in skipped {
-        say(&format!("skipped: {trial}"));
+    say_part(&skipped.to_string());
+    // Once more where one looks first: what it said stands far above.
+    for name in failed {
+        say(&format!("FAILED: {name}"));
     }
     say(&sum.to_string());
     Ok(sum.failed == 0)
@@ -43,7 +45,8 @@ pub(crate) fn is_ci() -> bool {
 struct WholeCheck {
     run: Arc<Run>,
     sum: Sum,
-    skipped: Vec<String>,
+    failed: Vec<String>,
+    skipped: Skipped,
 }
 
 impl WholeCheck {
@@ -86,7 +89,13 @@ impl WholeCheck {
             say(&if trials.failures.is_empty() { ended.last_words() } else { trials.failures.clone() });
         }
         self.sum.add(trials.sum);
-        self.skipped.extend(trials.skipped());
+        self.failed.extend(trials.failed());
+        if !ok && self.failed.is_empty() {
+            self.failed.push("a test binary that died".to_owned());
+        }
+        for (name, why) in trials.skipped() {
+            self.skipped.add(name, why);
+        }
         Ok(())
     }
 
@@ -122,6 +131,7 @@ impl WholeCheck {
             return Ok(Some(ended.stdout));
         }
         self.sum.failed += 1;
+        self.failed.push(name.to_owned());
         say(&ended.last_words());
         Ok(None)
     }
@@ -138,9 +148,10 @@ impl WholeCheck {
             say(&format!("{}{}: {error}", named(&name), if may_lack { "skipped" } else { "FAILED" }));
             if may_lack {
                 self.sum.skipped += 1;
-                self.skipped.push(format!("{name}: {error}"));
+                self.skipped.add(&name, &error.to_string());
             } else {
                 self.sum.failed += 1;
+                self.failed.push(name);
             }
         }
     }

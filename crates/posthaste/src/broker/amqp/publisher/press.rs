@@ -1,5 +1,7 @@
 //! One channel on which events are published, and what is unconfirmed on it.
 
+mod slots;
+
 use std::collections::VecDeque;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
@@ -7,8 +9,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use lapin::message::BasicReturnMessage;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::types::ShortString;
@@ -17,6 +20,7 @@ use posthaste_core::redact::clean;
 use posthaste_core::{Error, Result};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
+use self::slots::{Awaited, Slot, Slots};
 use super::{Answers, Said, Work};
 use crate::broker::amqp::link::{Link, Opened, Refusal, refusal, told};
 use crate::broker::amqp::wire::{Body, Message};
@@ -32,23 +36,6 @@ pub(super) struct Batch {
     pub(super) answers: Answers,
 }
 
-/// A message that was handed to the client and is not answered.
-struct Slot {
-    index: usize,
-    answers: Answers,
-    /// By what a returned message is recognised, beside its bytes.
-    mark: u64,
-    body: Body,
-    confirm: Confirm,
-    returned: Option<String>,
-    sent_at: Instant,
-}
-
-enum Confirm {
-    Awaited(PublisherConfirm),
-    Here(Said),
-}
-
 /// What a batch became when all of it was written to the socket.
 type Sent = Vec<(usize, u64, Body, lapin::Result<PublisherConfirm>)>;
 
@@ -60,8 +47,11 @@ pub(super) struct Press {
     opening: Option<Work<Result<Opened>>>,
     opened: Option<Opened>,
     sending: Option<(Work<Sent>, Answers, Instant)>,
-    /// In the order of their tags.
-    slots: VecDeque<Slot>,
+    slots: Slots,
+    /// The confirms of the slots. Each is looked at when it has something to say, not whenever any of them has.
+    awaited: FuturesUnordered<Awaited>,
+    /// The numbers of slots that know what became of them.
+    heard: Vec<u64>,
     /// Returned messages that no slot was found for yet.
     strays: Vec<BasicReturnMessage>,
     /// Why the broker closed the last channel; what was handed to it afterwards hears only that it is closed.
@@ -81,7 +71,9 @@ impl Press {
             opening: None,
             opened: None,
             sending: None,
-            slots: VecDeque::new(),
+            slots: Slots::default(),
+            awaited: FuturesUnordered::new(),
+            heard: Vec::new(),
             strays: Vec::new(),
             refused: None,
             doubt: None,
@@ -173,12 +165,16 @@ impl Press {
         let Poll::Ready(sent) = sending.poll_unpin(cx) else { return false };
         let Some((_, answers, sent_at)) = self.sending.take() else { return false };
         for (index, mark, body, result) in sent {
-            let confirm = match result {
-                Ok(confirm) => Confirm::Awaited(confirm),
-                Err(error) => Confirm::Here(self.unsent(&error)),
-            };
             let answers = answers.clone();
-            self.slots.push_back(Slot { index, answers, mark, body, confirm, returned: None, sent_at });
+            let slot = Slot { index, answers, mark, body, said: Said::Silent, returned: None, sent_at };
+            let number = self.slots.push(slot);
+            match result {
+                Ok(confirm) => self.awaited.push(Awaited { number, confirm }),
+                Err(error) => {
+                    let said = self.unsent(&error);
+                    self.hear(number, said);
+                }
+            }
         }
         true
     }
@@ -187,27 +183,10 @@ impl Press {
     ///
     /// The client hands a returned message to whichever confirm comes next after it, so a confirm may bring news of another
     /// event. News of an event comes no later than its own confirm, but it may have come to any other. So all confirms are
-    /// looked at until a look finds nothing new, and only then is anybody answered. What is still being written cannot be
-    /// looked at, which is why this waits for it.
+    /// heard until none has news, and only then is anybody answered. What is still being written cannot be heard, which is
+    /// why this waits for it.
     fn sweep(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut has_news = self.slots.iter().any(|slot| matches!(slot.confirm, Confirm::Here(_)));
-        while self.look(cx) {
-            has_news = true;
-        }
-        if !has_news {
-            return false;
-        }
-        self.find_owners();
-        self.answer_confirmed();
-        true
-    }
-
-    fn look(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut has_news = false;
-        for at in 0..self.slots.len() {
-            let Confirm::Awaited(confirm) = &mut self.slots[at].confirm else { continue };
-            let Poll::Ready(result) = Pin::new(confirm).poll(cx) else { continue };
-            has_news = true;
+        while let Poll::Ready(Some((number, result))) = self.awaited.poll_next_unpin(cx) {
             let said = match result {
                 Ok(Confirmation::Ack(returned)) => {
                     self.strays.extend(returned);
@@ -221,9 +200,22 @@ impl Press {
                 Ok(Confirmation::NotRequested) => Said::Lost("the channel has no confirms".to_owned()),
                 Err(error) => self.unsent(&error),
             };
-            self.slots[at].confirm = Confirm::Here(said);
+            self.hear(number, said);
         }
-        has_news
+        if self.heard.is_empty() {
+            return false;
+        }
+        self.find_owners();
+        self.answer_heard();
+        true
+    }
+
+    fn hear(&mut self, number: u64, said: Said) {
+        // One that was given up is gone.
+        if let Some(slot) = self.slots.get_mut(number) {
+            slot.said = said;
+            self.heard.push(number);
+        }
     }
 
     /// Gives every returned message to the event it was.
@@ -238,21 +230,19 @@ impl Press {
         }
     }
 
-    fn answer_confirmed(&mut self) {
-        let refused = self.refused.clone();
+    fn answer_heard(&mut self) {
+        let mut heard = std::mem::take(&mut self.heard);
+        heard.sort_unstable();
         let (mut said, mut to): (Vec<(usize, Said)>, Option<Answers>) = (Vec::new(), None);
-        self.slots.retain_mut(|slot| {
-            let Confirm::Here(verdict) = &mut slot.confirm else { return true };
-            let verdict = std::mem::replace(verdict, Said::Confirmed);
-            let verdict = judged(verdict, slot.returned.take(), slot.body.bytes().len(), refused.as_ref());
+        for slot in heard.into_iter().filter_map(|number| self.slots.take(number)) {
+            let verdict = judged(slot.said, slot.returned, slot.body.bytes().len(), self.refused.as_ref());
             if to.as_ref().is_none_or(|to| !to.same_channel(&slot.answers))
-                && let Some(before) = to.replace(slot.answers.clone())
+                && let Some(before) = to.replace(slot.answers)
             {
                 let _ = before.send(std::mem::take(&mut said));
             }
             said.push((slot.index, verdict));
-            false
-        });
+        }
         if let Some(to) = to {
             let _ = to.send(said);
         }
@@ -268,7 +258,7 @@ impl Press {
 
     /// Looks for confirms that are late.
     fn look_at_the_clock(&mut self, cx: &mut Context<'_>) {
-        let oldest = self.slots.front().map(|slot| slot.sent_at);
+        let oldest = self.slots.oldest().map(|slot| slot.sent_at);
         let writing = self.sending.as_ref().map(|(_, _, since)| *since);
         let Some(since) = oldest.into_iter().chain(writing).min() else { return };
         let due = since + self.confirm_timeout;
@@ -297,20 +287,20 @@ impl Press {
 
     /// Answers what is late; the rest may still be confirmed.
     fn give_up_late(&mut self, said: &Said) {
-        let late = Instant::now().checked_sub(self.confirm_timeout);
-        self.slots.retain(|slot| {
-            let is_late = late.is_some_and(|late| slot.sent_at <= late);
-            if is_late {
-                let _ = slot.answers.send(vec![(slot.index, said.clone())]);
-            }
-            !is_late
-        });
+        let Some(late) = Instant::now().checked_sub(self.confirm_timeout) else { return };
+        while self.slots.oldest().is_some_and(|slot| slot.sent_at <= late)
+            && let Some(slot) = self.slots.take_oldest()
+        {
+            let _ = slot.answers.send(vec![(slot.index, said.clone())]);
+        }
     }
 
     /// Answers everything, and lets the channel go.
     fn give_up(&mut self, said: &Said) {
         self.opened = None;
-        for slot in std::mem::take(&mut self.slots) {
+        self.awaited.clear();
+        self.heard.clear();
+        while let Some(slot) = self.slots.take_oldest() {
             let _ = slot.answers.send(vec![(slot.index, said.clone())]);
         }
         if let Some((_, answers, _)) = self.sending.take() {
