@@ -2,7 +2,7 @@
 //!
 //! An `UPDATE` here neither skips what others have locked nor answers rows, and a subquery with a limit cannot be updated from.
 
-use super::{BY_ID, BY_TIME, NOW, as_text, column, due, event_columns, from_text, list, moment, payload};
+use super::{BY_TIME, NOW, as_text, column, due, event_columns, from_text, moment, named, payload};
 use crate::table::text::{also_set, tie};
 use crate::table::{Column, Shape};
 
@@ -76,11 +76,8 @@ fn blocked(shape: &Shape, from_start: bool) -> String {
 /// Leases rows with these ids (`?1`) that are pending under a token (`?2`).
 pub(super) fn take(shape: &Shape) -> String {
     format!(
-        "UPDATE {} STRAIGHT_JOIN {} AS t {BY_ID} ON {} = {} SET {status} = {}, {} = {}, {} = {NOW}{} WHERE {status} = {}",
-        list(shape, Column::Id, "?1", "j"),
-        shape.profile.table.quoted(),
-        column(shape, Column::Id),
-        from_text(shape, Column::Id, "j.v$"),
+        "UPDATE {} SET {status} = {}, {} = {}, {} = {NOW}{} WHERE {status} = {}",
+        named(shape),
         shape.profile.states.delivering.literal(),
         column(shape, Column::LockedBy),
         from_text(shape, Column::LockedBy, "?2"),
@@ -94,12 +91,9 @@ pub(super) fn take(shape: &Shape) -> String {
 /// What was leased under this token (`?2`) of these rows (`?1`).
 pub(super) fn read(shape: &Shape) -> String {
     format!(
-        "SELECT {} FROM {} STRAIGHT_JOIN {} AS t {BY_ID} ON {} = {} WHERE {} = {} AND {} = {}",
+        "SELECT {} FROM {} WHERE {} = {} AND {} = {}",
         event_columns(shape),
-        list(shape, Column::Id, "?1", "j"),
-        shape.profile.table.quoted(),
-        column(shape, Column::Id),
-        from_text(shape, Column::Id, "j.v$"),
+        named(shape),
         column(shape, Column::LockedBy),
         from_text(shape, Column::LockedBy, "?2"),
         column(shape, Column::Status),

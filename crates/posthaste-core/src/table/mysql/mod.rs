@@ -281,6 +281,21 @@ fn list(shape: &Shape, column: Column, parameter: &str, alias: &str) -> String {
     format!("JSON_TABLE({parameter}, '$[*]' COLUMNS (v$ {} PATH '$')) AS {alias}", json_type(shape, column))
 }
 
+/// Rows of the table by the ids of a list (`?1`).
+fn named(shape: &Shape) -> String {
+    by_id(shape, &list(shape, Column::Id, "?1", "j"), "j.v$")
+}
+
+/// Rows of the table by an id of other rows. The order of the tables is said: what names a row, then the row by its index.
+fn by_id(shape: &Shape, from: &str, id: &str) -> String {
+    format!(
+        "{from} STRAIGHT_JOIN {} AS t {BY_ID} ON {} = {}",
+        shape.profile.table.quoted(),
+        column(shape, Column::Id),
+        from_text(shape, Column::Id, id)
+    )
+}
+
 /// The payload as bytes, text in UTF-8.
 fn payload(shape: &Shape) -> String {
     let name = column(shape, Column::Payload);

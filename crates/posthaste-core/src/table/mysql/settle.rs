@@ -1,23 +1,20 @@
 //! Recording what became of claimed rows. Every statement is guarded by the state and by the tokens of the caller's claims:
 //! whoever lost a row changes nothing.
 
-use super::{BY_ID, NOW, column, error_text, event_columns, from_text, json_type, list, moment};
+use super::{NOW, by_id, column, error_text, event_columns, from_text, json_type, list, moment, named};
 use crate::table::text::{LEASE_EXPIRED, UNANSWERED, also_set, unlocked};
 use crate::table::{Column, Kind, Shape, StateName};
 
 /// Rows with these ids (`?1`) that are held under one of these tokens (`?2`) get these values.
 fn held(shape: &Shape, values: &str) -> String {
-    rows(shape, &list(shape, Column::Id, "?1", "j"), "j.v$", values)
+    guarded(shape, &named(shape), values)
 }
 
-/// The same for rows of JSON that have more than an id. The order of the tables is said: the rows that are named, their row by
-/// its index, then the few tokens.
-fn rows(shape: &Shape, from: &str, id: &str, values: &str) -> String {
+/// Rows that are joined to what names them get these values, if they are held under one of these tokens (`?2`). The few tokens
+/// come last.
+fn guarded(shape: &Shape, rows: &str, values: &str) -> String {
     format!(
-        "UPDATE {from} STRAIGHT_JOIN {} AS t {BY_ID} ON {} = {} STRAIGHT_JOIN {} ON {} = {} SET {values} WHERE {}",
-        shape.profile.table.quoted(),
-        column(shape, Column::Id),
-        from_text(shape, Column::Id, id),
+        "UPDATE {rows} STRAIGHT_JOIN {} ON {} = {} SET {values} WHERE {}",
         list(shape, Column::LockedBy, "?2", "k"),
         column(shape, Column::LockedBy),
         from_text(shape, Column::LockedBy, "k.v$"),
@@ -98,10 +95,9 @@ pub(super) fn retry(shape: &Shape) -> String {
         column(shape, Column::AvailableAt),
         attempt(shape, "CASE WHEN s.error$ IS NULL THEN 0 ELSE 1 END")
     );
-    rows(
+    guarded(
         shape,
         &outcomes(shape, "after$ bigint PATH '$[1]', error$ text CHARACTER SET utf8mb4 PATH '$[2]'"),
-        "s.id$",
         &values,
     )
 }
@@ -125,19 +121,20 @@ pub(super) fn dead(shape: &Shape) -> String {
     };
     let error = also_set(shape, Column::LastError, &error_text(shape, "s.error$"));
     let values = format!("{}{later}{error}{}", to(shape, &state), attempt(shape, "1"));
-    rows(
+    guarded(
         shape,
         &outcomes(shape, "error$ text CHARACTER SET utf8mb4 PATH '$[1]', spent$ int PATH '$[2]'"),
-        "s.id$",
         &values,
     )
 }
 
+/// Rows by an id and more columns of JSON (`?1`).
 fn outcomes(shape: &Shape, columns: &str) -> String {
-    format!(
+    let from = format!(
         "JSON_TABLE(?1, '$[*]' COLUMNS (id$ {} PATH '$[0]', {columns})) AS s",
         json_type(shape, Column::Id)
-    )
+    );
+    by_id(shape, &from, "s.id$")
 }
 
 /// That the attempts of a row are spent with one more: by its own column, else by a budget (`parameter`).
@@ -170,11 +167,8 @@ pub(super) fn sweep(shape: &Shape) -> String {
         states.pending.literal()
     );
     format!(
-        "UPDATE {} STRAIGHT_JOIN {} AS t {BY_ID} ON {} = {} SET {}{}{} WHERE {}",
-        list(shape, Column::Id, "?1", "j"),
-        shape.profile.table.quoted(),
-        column(shape, Column::Id),
-        from_text(shape, Column::Id, "j.v$"),
+        "UPDATE {} SET {}{}{} WHERE {}",
+        named(shape),
         to(shape, &state),
         also_set(shape, Column::LastError, LEASE_EXPIRED),
         attempt(shape, "1"),
