@@ -18,6 +18,8 @@ use crate::store::table::row::RawRow;
 
 /// How long to wait until the server has ended a connection.
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
+/// `ER_NO_SUCH_THREAD`.
+const NO_SUCH_CONNECTION: u16 = 1094;
 const ENDED_LOOK_EVERY: Duration = Duration::from_millis(10);
 /// How long to wait for another relay's claim in order.
 const ORDER_LOCK_SECONDS: u32 = 5;
@@ -96,31 +98,37 @@ async fn pick(on: &mut Connection, sql: &MysqlTableSql, ask: Ask<'_>) -> Db<Vec<
 /// Ends the connection of a claim that was dropped half-way, and waits until the server has: what it was about to commit is
 /// then committed or rolled back, and can be found by its token.
 pub(super) async fn end(connections: &Connections, kept: &mut Option<Connection>) -> Result<()> {
-    let Some(id) = kept.as_ref().filter(|connection| !connection.is_usable()).map(Connection::id) else {
-        return Ok(());
-    };
-    *kept = None;
+    let cut = kept.as_ref().filter(|connection| !connection.is_usable());
+    let Some(name) = cut.map(|connection| connection.name().to_owned()) else { return Ok(()) };
     let mut on = connections.get().await?;
-    match on.say(&format!("KILL CONNECTION {id}")).await {
-        Ok(()) => {}
-        // It is gone already.
-        Err(error) if number(&error) == Some(1094) => return Ok(()),
-        Err(error) => return Err(explain(error)),
-    }
-    let there = MysqlText {
-        text: "SELECT count(*) FROM information_schema.processlist WHERE id = ?".to_owned(),
-        order: vec![0],
-    };
-    let (began, id) = (Instant::now(), [Value::Int(i64::try_from(id).ok())]);
-    while began.elapsed() < ENDED_WITHIN {
-        let rows = on.query(&there, &id).await.map_err(explain)?;
-        if rows.first().map(|row| get::<i64>(row, 0)).transpose().map_err(explain)? == Some(0) {
-            return Ok(());
+    let (began, mut is_told) = (Instant::now(), false);
+    while let Some(id) = holder(&mut on, &name).await.map_err(explain)? {
+        if !is_told {
+            match on.say(&format!("KILL CONNECTION {id}")).await {
+                Ok(()) => is_told = true,
+                // It is gone already.
+                Err(error) if number(&error) == Some(NO_SUCH_CONNECTION) => break,
+                Err(error) => return Err(explain(error)),
+            }
+        }
+        if began.elapsed() >= ENDED_WITHIN {
+            tracing::warn!(
+                "the server takes its time to end a connection; what it held waits for its lease to end"
+            );
+            break;
         }
         sleep(ENDED_LOOK_EVERY).await;
     }
-    tracing::warn!("the server takes its time to end a connection; what it held waits for its lease to end");
+    // Not before: whoever is dropped on the way must be able to do it again.
+    *kept = None;
     Ok(())
+}
+
+/// Which connection holds the lock of this name, by the server's number.
+async fn holder(on: &mut Connection, name: &str) -> Db<Option<i64>> {
+    let text = MysqlText { text: "SELECT IS_USED_LOCK(?)".to_owned(), order: vec![0] };
+    let rows = on.query(&text, &[Value::Text(Some(name.to_owned()))]).await?;
+    rows.first().map_or(Ok(None), |row| get(row, 0))
 }
 
 /// Reads the columns of an event.

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use posthaste_core::envelope::fresh_id;
 use posthaste_core::table::MysqlText;
 use posthaste_core::time::Clock;
 use posthaste_core::{Error, Result};
@@ -62,7 +63,7 @@ struct Limits {
 
 struct Resting {
     raw: MySqlConnection,
-    id: u64,
+    name: String,
     since: Instant,
 }
 
@@ -99,22 +100,22 @@ impl Connections {
             let Some(mut rested) = self.shared.resting().pop() else { break };
             let is_fresh = rested.since.elapsed() < ASK_AFTER;
             if is_fresh || matches!(timeout(ASK_WITHIN, rested.raw.ping()).await, Ok(Ok(()))) {
-                return Ok(self.connection(rested.raw, rested.id, permit));
+                return Ok(self.connection(rested.raw, rested.name, permit));
             }
         }
         let made = timeout(CONNECT_WITHIN, self.connect()).await;
-        let (raw, id) = made
+        let (raw, name) = made
             .map_err(|_| {
                 Error::unavailable(format!("no connection to the database within {CONNECT_WITHIN:?}"))
             })?
             .map_err(explain)?;
-        Ok(self.connection(raw, id, permit))
+        Ok(self.connection(raw, name, permit))
     }
 
-    fn connection(&self, raw: MySqlConnection, id: u64, permit: OwnedSemaphorePermit) -> Connection {
+    fn connection(&self, raw: MySqlConnection, name: String, permit: OwnedSemaphorePermit) -> Connection {
         Connection {
             raw: Some(raw),
-            id,
+            name,
             is_asking: false,
             is_in_transaction: false,
             is_committing: false,
@@ -123,10 +124,13 @@ impl Connections {
         }
     }
 
-    async fn connect(&self) -> Db<(MySqlConnection, u64)> {
+    async fn connect(&self) -> Db<(MySqlConnection, String)> {
         let mut raw = self.how.connect().await?;
-        let row = sqlx::query("SELECT VERSION(), CONNECTION_ID()").fetch_one(&mut raw).await?;
-        let (version, id): (String, u64) = (get(&row, 0)?, get(&row, 1)?);
+        // A lock with a name of its own tells it from others for as long as it lives. The server's number does not: after a
+        // restart somebody else has it.
+        let name = format!("posthaste {}", fresh_id());
+        let row = sqlx::query("SELECT VERSION(), GET_LOCK(?, 0)").bind(&name).fetch_one(&mut raw).await?;
+        let version: String = get(&row, 0)?;
         let limits = &self.shared.limits;
         let lock = limits.lock.as_secs().max(1);
         let own = if version.contains("MariaDB") {
@@ -143,7 +147,7 @@ impl Connections {
              SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
         );
         sqlx::raw_sql(AssertSqlSafe(hello)).execute(&mut raw).await?;
-        Ok((raw, id))
+        Ok((raw, name))
     }
 }
 
@@ -205,7 +209,7 @@ fn encrypted(how: MySqlConnectOptions, wishes: Wishes) -> Result<MySqlConnectOpt
 /// A connection in use.
 pub(in crate::store) struct Connection {
     raw: Option<MySqlConnection>,
-    id: u64,
+    name: String,
     /// Something was asked and not answered yet, or the answer was broken.
     is_asking: bool,
     is_in_transaction: bool,
@@ -215,9 +219,9 @@ pub(in crate::store) struct Connection {
 }
 
 impl Connection {
-    /// What the server calls it.
-    pub(super) fn id(&self) -> u64 {
-        self.id
+    /// The name of the lock that it holds while it lives.
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Whether it can be asked something.
@@ -325,7 +329,8 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(raw) = self.raw.take().filter(|_| !self.is_asking && !self.is_in_transaction) {
-            self.shared.resting().push(Resting { raw, id: self.id, since: Instant::now() });
+            let name = std::mem::take(&mut self.name);
+            self.shared.resting().push(Resting { raw, name, since: Instant::now() });
         }
     }
 }
