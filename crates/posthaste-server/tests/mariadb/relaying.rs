@@ -15,6 +15,7 @@ async fn three_columns_are_enough() {
     assert_eq!(stand.folder.ok(&once).text(), "", "nothing twice");
     assert_eq!(stand.count("status = 'DELIVERED' AND attempts = 0 AND locked_by IS NULL").await, 1);
     assert_eq!(stand.immutable().await, before);
+    stand.end().await;
 }
 
 /// Bad headers, no payload, no type: each is dead with its reason, and what stands between them arrives.
@@ -36,6 +37,7 @@ async fn rows_that_are_no_events_are_set_aside_and_the_rest_flows() {
         let dead = format!("status = 'DEAD' AND attempts = 1 AND last_error LIKE '{reason}%'");
         assert_eq!(stand.count(&dead).await, 1, "{reason}");
     }
+    stand.end().await;
 }
 
 /// An operator redrives what is dead and replays what was delivered; looks change nothing, and pending rows are never pruned.
@@ -75,6 +77,7 @@ async fn operators_look_redrive_replay_and_prune() {
     stand.folder.ok(&["relay", "--storage-url", &url, "--publisher", "null:", "--once"]);
     verb(&["prune", "--older-than", "0s"]);
     assert_eq!(stand.count("true").await, 0);
+    stand.end().await;
 }
 
 /// Rows in hand when the signal comes: what was printed is delivered, what was not is pending, and nothing is repeated.
@@ -97,4 +100,5 @@ async fn a_stop_under_load_leaves_nothing_delivering_and_repeats_nothing() {
     for id in stand.ids().await {
         assert_eq!(seen[&id], 1, "{id}");
     }
+    stand.end().await;
 }

@@ -19,6 +19,7 @@ async fn relays_share_a_table_and_nothing_comes_twice() {
     for id in stand.ids().await {
         assert_eq!(seen[&id], 1, "{id}");
     }
+    stand.end().await;
 }
 
 /// Relays are killed and started while rows come: every row arrives, and no invariant of a row is ever broken (the table checks
@@ -37,12 +38,14 @@ async fn relays_killed_at_random_lose_nothing() {
     stand.until(1_600, "status = 'DELIVERED'").await;
     stand.until_seen(1_600).await;
     assert_eq!(stand.count("locked_by IS NOT NULL OR locked_at IS NOT NULL").await, 0);
+    stand.end().await;
 }
 
 /// The server is killed and comes back while relays work and producers insert: what was committed arrives.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_killed_and_comes_back_loses_nothing() {
-    let Some(mut stand) = Stand::new("mariadb::a_server_that_is_killed_and_comes_back_loses_nothing").await
+    let Some(mut stand) =
+        Stand::private("mariadb::a_server_that_is_killed_and_comes_back_loses_nothing").await
     else {
         return;
     };
@@ -87,4 +90,5 @@ async fn a_relay_that_slept_past_its_lease_changes_nothing() {
     stand.until(1, "status = 'DELIVERING' OR status = 'PENDING' AND attempts > 0").await;
     stand.say("DELETE FROM openoutbox_events WHERE status <> 'DELIVERED'").await;
     assert_eq!(stand.checksum(all).await, before);
+    stand.end().await;
 }

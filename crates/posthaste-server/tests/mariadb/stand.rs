@@ -21,16 +21,42 @@ const TABLE: &str = "openoutbox_events";
 const INVARIANTS: &str = "ALTER TABLE openoutbox_events ADD CHECK ((locked_at IS NOT NULL) = (status = 'DELIVERING')),
     ADD CHECK ((locked_by IS NOT NULL) = (status = 'DELIVERING')), ADD CHECK ((delivered_at IS NOT NULL) = (status = 'DELIVERED'))";
 
-/// A server of the tests' own, and a folder.
+/// A database on the server of the tests, gone with [`Stand::end`], or a server of a test's own; and a folder.
 pub(crate) struct Stand {
-    server: Server,
+    shared: String,
+    name: String,
+    own: Option<Server>,
     relays: AtomicU64,
     pub(crate) folder: Folder,
 }
 
 impl Stand {
-    /// A private server without the table; `None`: there is none on this machine, and the trial was said to be skipped.
-    pub(crate) fn empty(trial: &str) -> Option<Self> {
+    /// A database without the table; `None`: there is no server, and the trial was said to be skipped.
+    pub(crate) async fn empty(trial: &str) -> Option<Self> {
+        const VARIABLE: &str = "POSTHASTE_TEST_MARIADB";
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let Some(server) = std::env::var_os(VARIABLE).filter(|url| !url.is_empty()) else {
+            skip::say(trial, &format!("{VARIABLE} is not set"));
+            return None;
+        };
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("table_program_{}_{number}", std::process::id());
+        let stand = Self::of(server.into_string().unwrap(), name, None);
+        stand.say_on(&stand.shared, &format!("CREATE DATABASE {}", stand.name)).await;
+        Some(stand)
+    }
+
+    fn of(shared: String, name: String, own: Option<Server>) -> Self {
+        Self { shared, name, own, relays: AtomicU64::new(0), folder: Folder::new() }
+    }
+
+    /// With the table.
+    pub(crate) async fn new(trial: &str) -> Option<Self> {
+        Self::empty(trial).await?.with_table().await
+    }
+
+    /// With the table, on a server that may be killed.
+    pub(crate) async fn private(trial: &str) -> Option<Self> {
         if !Kind::Mariadb.is_installed() {
             skip::say(trial, "MariaDB is not installed");
             return None;
@@ -38,15 +64,17 @@ impl Stand {
         let run = Arc::new(Run::private(&Interrupt::default()).unwrap());
         let mut server = Server::new(Kind::Mariadb, &run, None).unwrap();
         server.start().unwrap();
-        Some(Self { server, relays: AtomicU64::new(0), folder: Folder::new() })
+        Self::of(server.url(), "posthaste".to_owned(), Some(server)).with_table().await
     }
 
-    /// With the table.
-    pub(crate) async fn new(trial: &str) -> Option<Self> {
-        let stand = Self::empty(trial)?;
-        stand.make_table().await;
-        stand.say(INVARIANTS).await;
-        Some(stand)
+    async fn with_table(self) -> Option<Self> {
+        self.make_table().await;
+        self.say(INVARIANTS).await;
+        Some(self)
+    }
+
+    pub(crate) async fn end(self) {
+        self.say_on(&self.shared, &format!("DROP DATABASE {}", self.name)).await;
     }
 
     pub(crate) async fn make_table(&self) {
@@ -55,14 +83,19 @@ impl Stand {
         self.say(ddl.text()).await;
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(crate) fn url(&self) -> String {
-        self.server.url()
+        format!("{}/{}", self.shared.rsplit_once('/').unwrap().0, self.name)
     }
 
     /// The server is killed and started again.
     pub(crate) fn crash(&mut self) {
-        self.server.kill().unwrap();
-        self.server.start().unwrap();
+        let server = self.own.as_mut().expect("only a server of the test's own may be killed");
+        server.kill().unwrap();
+        server.start().unwrap();
     }
 
     pub(crate) async fn connect(&self) -> MySqlConnection {
@@ -70,7 +103,12 @@ impl Stand {
     }
 
     pub(crate) async fn say(&self, sql: &str) {
-        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut self.connect().await).await.unwrap();
+        self.say_on(&self.url(), sql).await;
+    }
+
+    async fn say_on(&self, url: &str, sql: &str) {
+        let mut connection = MySqlConnection::connect(url).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut connection).await.unwrap();
     }
 
     /// Inserts so many rows of three columns.
