@@ -126,7 +126,7 @@ mod tests {
     fn a_batch_is_cut_by_number_and_bytes_and_mode() {
         let insert = MysqlInsert::new(&Profile::open_outbox());
         let small = |once| (once, Envelope::new("t", "x"));
-        let sizes = |events| insert.statements(events).iter().map(|s| s.values.len() / 8).collect::<Vec<_>>();
+        let sizes = |events| insert.statements(events).iter().map(|s| s.values.len() / 7).collect::<Vec<_>>();
         assert_eq!(sizes((0..112).map(|_| small(false)).collect()), [100, 10, 1, 1]);
         let large = || (false, Envelope::new("t", vec![0; 5 * 1024 * 1024]));
         assert_eq!(sizes(vec![large(), large()]).len(), 2);
