@@ -85,6 +85,8 @@ pub(super) struct Drive<'a> {
     /// The first event of a fully narrowed window is not sent any more: it has killed its relay too often.
     deadly: bool,
 
+    /// When a burst goes off that waits for more to join it.
+    send_by: Option<Instant>,
     bursts: SelectAll<Burst<'a>>,
     claim: Option<BoxFuture<'a, (Instant, Result<Vec<Claimed>>)>>,
     settle: Option<BoxFuture<'a, Result<Standing>>>,
@@ -136,6 +138,7 @@ impl<'a> Drive<'a> {
             window: Window::new(lane.spec.order),
             width: narrowed(full, stumbles) as usize,
             deadly: kills_its_relay(lane.policy.as_ref(), full, stumbles),
+            send_by: None,
             bursts: SelectAll::new(),
             claim: None,
             settle: None,
@@ -229,6 +232,9 @@ impl<'a> Drive<'a> {
             at = at.min(until);
         }
         if let Some(by) = self.stop_by {
+            at = at.min(by);
+        }
+        if let Some(by) = self.send_by {
             at = at.min(by);
         }
         if !self.bursts.is_empty() {

@@ -1,5 +1,7 @@
 //! Sending what is ready.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use super::Drive;
@@ -8,14 +10,22 @@ use crate::relay::burst::Burst;
 use crate::store::Claimed;
 use crate::target::{DeliverError, DeliverKind};
 
+/// How long the first events of a burst wait for the others, at most, while the target has enough to do.
+const GATHER: Duration = Duration::from_millis(2);
+
 impl Drive<'_> {
     pub(super) fn send(&mut self) {
         let now = Instant::now();
         if self.leaving.is_some() || self.down_until.is_some() || now >= self.pace.deliver_until() {
+            self.send_by = None;
             return;
         }
         let target = self.lane.target.as_ref();
         let burst_max = target.capabilities().burst_max.max(1) as usize;
+        if self.gathers(burst_max, now) {
+            return;
+        }
+        self.send_by = None;
         while self.window.ready() > 0 && self.window.in_flight() < self.width && self.may_answer_more() {
             let burst = self.window.take_burst(burst_max.min(self.width - self.window.in_flight()));
             let burst = self.keep_sendable(burst);
@@ -26,6 +36,19 @@ impl Drive<'_> {
             self.meters.sent(burst.len(), self.window.in_flight());
             self.bursts.push(Burst::send(target, burst, self.lane.answer_timeout()));
         }
+    }
+
+    /// Whether to wait for more to send. Answers come a few at a time, and a burst for each few would cost a target as much
+    /// as a full one does. So while more than half of the width is out, a burst waits until it is worth it; not for long,
+    /// because what is out may never be answered.
+    fn gathers(&mut self, burst_max: usize, now: Instant) -> bool {
+        let (ready, in_flight) = (self.window.ready(), self.window.in_flight());
+        let worth_it = burst_max.min(self.width / 4);
+        let fits = ready.min(self.width.saturating_sub(in_flight));
+        if fits == 0 || fits >= worth_it || in_flight <= self.width / 2 {
+            return false;
+        }
+        now < *self.send_by.get_or_insert(now + GATHER)
     }
 
     /// Answers are kept until they are stored, so there is a bound for them too.

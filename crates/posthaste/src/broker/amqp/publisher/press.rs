@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -27,6 +27,11 @@ use crate::broker::amqp::wire::{Body, Message};
 
 /// Batches that wait for the channel, at most.
 const BATCHES_MAX: usize = 16;
+/// With more than so many on their way they are looked at every now and then, and not whenever one has news: a wake-up for
+/// each would cost more than the publishing itself.
+const CROWD: usize = 32;
+/// How often that is.
+const TICK: Duration = Duration::from_millis(1);
 /// Returned messages whose event is not known, at most: of events that were given up meanwhile.
 const STRAYS_MAX: usize = 1_000;
 
@@ -46,7 +51,7 @@ pub(super) struct Press {
     waiting: VecDeque<Batch>,
     opening: Option<Work<Result<Opened>>>,
     opened: Option<Opened>,
-    sending: Option<(Work<Sent>, Answers, Instant)>,
+    sending: Option<Sending>,
     slots: Slots,
     /// The confirms of the slots. Each is looked at when it has something to say, not whenever any of them has.
     awaited: FuturesUnordered<Awaited>,
@@ -59,6 +64,15 @@ pub(super) struct Press {
     /// Asks whether the connection is well, because a confirm is late.
     doubt: Option<Work<bool>>,
     timer: Pin<Box<Sleep>>,
+    tick: Pin<Box<Sleep>>,
+}
+
+/// A batch that is being written.
+struct Sending {
+    work: Work<Sent>,
+    count: usize,
+    answers: Answers,
+    since: Instant,
 }
 
 impl Press {
@@ -78,6 +92,7 @@ impl Press {
             refused: None,
             doubt: None,
             timer: Box::pin(sleep(confirm_timeout)),
+            tick: Box::pin(sleep(TICK)),
         }
     }
 
@@ -99,17 +114,27 @@ impl Press {
             return false;
         }
         let mut has_moved = false;
-        loop {
-            // While a batch is being written nothing is answered: see `sweep`.
-            let was_written = self.write_on(cx);
-            let was_answered = self.sending.is_none() && self.sweep(cx);
-            let has_begun = self.begin(cx);
-            if !was_written && !was_answered && !has_begun {
-                break;
-            }
+        while self.step(cx) {
             has_moved = true;
         }
         self.look_at_the_clock(cx);
+        has_moved
+    }
+
+    /// Does a part of what can be done now; answers whether there was any.
+    fn step(&mut self, cx: &mut Context<'_>) -> bool {
+        let is_crowded = self.slots.len() + self.sending.as_ref().map_or(0, |sending| sending.count) > CROWD;
+        let mut deaf = Context::from_waker(Waker::noop());
+        let news = if is_crowded { &mut deaf } else { &mut *cx };
+        let was_written = self.write_on(news);
+        // While a batch is being written nothing is answered: see `sweep`.
+        let was_answered = self.sending.is_none() && self.sweep(news);
+        let has_begun = self.begin(cx);
+        let has_moved = was_written || was_answered || has_begun;
+        if is_crowded && !has_moved {
+            self.tick.as_mut().reset(Instant::now() + TICK);
+            let _ = self.tick.as_mut().poll(cx);
+        }
         has_moved
     }
 
@@ -126,8 +151,9 @@ impl Press {
         }
         let Some(opened) = &self.opened else { return self.open(cx) };
         let Some(batch) = self.waiting.pop_front() else { return false };
-        let sending = send(opened.channel.clone(), batch.messages, self.mandatory);
-        self.sending = Some((Box::pin(sending), batch.answers, Instant::now()));
+        let count = batch.messages.len();
+        let work = Box::pin(send(opened.channel.clone(), batch.messages, self.mandatory));
+        self.sending = Some(Sending { work, count, answers: batch.answers, since: Instant::now() });
         true
     }
 
@@ -161,9 +187,9 @@ impl Press {
 
     /// Goes on writing a batch; answers whether it is written.
     fn write_on(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some((sending, ..)) = &mut self.sending else { return false };
-        let Poll::Ready(sent) = sending.poll_unpin(cx) else { return false };
-        let Some((_, answers, sent_at)) = self.sending.take() else { return false };
+        let Some(sending) = &mut self.sending else { return false };
+        let Poll::Ready(sent) = sending.work.poll_unpin(cx) else { return false };
+        let Some(Sending { answers, since: sent_at, .. }) = self.sending.take() else { return false };
         for (index, mark, body, result) in sent {
             let answers = answers.clone();
             let slot = Slot { index, answers, mark, body, said: Said::Silent, returned: None, sent_at };
@@ -259,7 +285,7 @@ impl Press {
     /// Looks for confirms that are late.
     fn look_at_the_clock(&mut self, cx: &mut Context<'_>) {
         let oldest = self.slots.oldest().map(|slot| slot.sent_at);
-        let writing = self.sending.as_ref().map(|(_, _, since)| *since);
+        let writing = self.sending.as_ref().map(|sending| sending.since);
         let Some(since) = oldest.into_iter().chain(writing).min() else { return };
         let due = since + self.confirm_timeout;
         if Instant::now() < due {
@@ -303,10 +329,8 @@ impl Press {
         while let Some(slot) = self.slots.take_oldest() {
             let _ = slot.answers.send(vec![(slot.index, said.clone())]);
         }
-        if let Some((_, answers, _)) = self.sending.take() {
-            // Its answers end before all are there, and what is missing is unknown.
-            drop(answers);
-        }
+        // Its answers end before all are there, and what is missing is unknown.
+        self.sending = None;
         self.answer_waiting(said);
     }
 }

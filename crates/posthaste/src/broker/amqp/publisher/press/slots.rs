@@ -56,6 +56,11 @@ impl Slots {
         self.slots.is_empty()
     }
 
+    /// How many there are, with the gaps.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
     pub(super) fn oldest(&self) -> Option<&Slot> {
         self.slots.front()?.as_ref()
     }
