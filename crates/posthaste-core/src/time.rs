@@ -195,6 +195,11 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
 pub trait Clock: Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
+
+    /// Whether it is the host's. Stores on a server go by the server's clock then, and by this one otherwise where they can.
+    fn is_host(&self) -> bool {
+        false
+    }
 }
 
 /// The host's clock.
@@ -206,6 +211,10 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp(micros(since))
+    }
+
+    fn is_host(&self) -> bool {
+        true
     }
 }
 

@@ -10,6 +10,8 @@ pub enum Dialect {
     Postgres,
     /// SQLite 3.37 or later; placeholders `?1`, `?2`, …
     Sqlite,
+    /// MariaDB 10.6 or MySQL 8.0, or later; placeholders `?` in their order, and a value that is used twice comes twice.
+    Mysql,
 }
 
 /// One value of a [`Statement`]; `None` is SQL's NULL.
@@ -36,7 +38,7 @@ pub enum Value {
 pub struct Statement {
     /// The text.
     pub sql: Cow<'static, str>,
-    /// The values of `$1`, `$2`, … (`?1`, `?2`, … on SQLite).
+    /// The values of `$1`, `$2`, … (`?1`, `?2`, … on SQLite; each `?` in its order on MariaDB).
     pub values: Vec<Value>,
 }
 

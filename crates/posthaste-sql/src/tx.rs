@@ -38,7 +38,7 @@ pub trait BlockingTx {
 /// A pool that begins transactions which own their connection; dropping one rolls it back.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a database pool that Posthaste knows",
-    note = "sqlx's `PgPool` and `SqlitePool` and deadpool-postgres' `Pool` are, behind the features `sqlx-postgres`, `sqlx-sqlite` and `deadpool-postgres`"
+    note = "sqlx's `PgPool`, `MySqlPool` and `SqlitePool` and deadpool-postgres' `Pool` are, behind the features `sqlx-postgres`, `sqlx-mysql`, `sqlx-sqlite` and `deadpool-postgres`"
 )]
 pub trait Database: Clone + Send + Sync + 'static {
     /// The transaction this pool begins.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use posthaste_core::outbox::Outbox;
 use posthaste_core::schema::Backend;
 use posthaste_core::{BoxFuture, Error, Result};
 use posthaste_sql::Tx;
@@ -22,6 +23,10 @@ pub trait DriverRig: Send + Sync {
     fn begin(&self) -> BoxFuture<'_, Result<Box<dyn DriverTx>>>;
     /// The store on the same data.
     fn store(&self) -> Arc<dyn Backend>;
+    /// The outbox that publishes into that store.
+    fn outbox(&self) -> Outbox {
+        Outbox::new("/law")
+    }
     /// Where another process finds the same data, for [`DriverRigMaker::open_url`]; or why none can.
     ///
     /// # Errors
@@ -37,6 +42,11 @@ pub trait DriverRigMaker: Send + Sync {
     fn name(&self) -> &'static str;
     /// Why it cannot be had here, if so.
     fn missing(&self) -> Option<String>;
+    /// Why a law is not about this driver's store, if so. The trial is skipped with that.
+    fn exempt(&self, law: &str) -> Option<&'static str> {
+        let _ = law;
+        None
+    }
     /// A fresh database.
     fn rig(&self) -> BoxFuture<'_, Result<Arc<dyn DriverRig>>>;
     /// Opens the data at what [`DriverRig::url`] said.

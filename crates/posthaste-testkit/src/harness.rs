@@ -121,7 +121,9 @@ fn child_command(backend: &str, url: Result<String, &'static str>) -> Result<Chi
 pub fn tx_trials(maker: &Arc<dyn DriverRigMaker>, settings: &Settings) -> Vec<Trial> {
     let trials = TX_LAWS.iter().map(|law| {
         let (maker, run) = (Arc::clone(maker), law.run);
+        let exempt = maker.exempt(law.name);
         trial(maker.name(), law.name, maker.missing(), settings, async move || {
+            exempt.map_or(Ok(()), |why| Err(Verdict::skipped(why)))?;
             run(TxBench::new(maker.rig().await?)).await
         })
     });
@@ -138,8 +140,10 @@ pub fn consumer_trials(
 ) -> Vec<Trial> {
     let trials = laws.iter().map(|law| {
         let (database, broker, run) = (Arc::clone(database), Arc::clone(broker), law.run);
+        let exempt = database.exempt(law.name);
         let missing = database.missing().or_else(|| broker.missing());
         trial(name, law.name, missing, settings, async move || {
+            exempt.map_or(Ok(()), |why| Err(Verdict::skipped(why)))?;
             let (rig, scope) = (database.rig().await?, broker.rig().await?);
             let child = child_command(database.name(), rig.url())
                 .map(|command| ConsumeChild { command, broker: broker.name().to_owned() });

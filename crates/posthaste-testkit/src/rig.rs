@@ -97,6 +97,10 @@ impl Clock for AnyClock {
             Self::Host => SystemClock.now(),
         }
     }
+
+    fn is_host(&self) -> bool {
+        matches!(self, Self::Host)
+    }
 }
 
 /// Opens a fresh [`Rig`] for every law.

@@ -11,7 +11,7 @@ pub mod store;
 pub mod target;
 #[cfg(any(feature = "amqp", feature = "postgres"))]
 mod tls;
-#[cfg(any(feature = "amqp", feature = "postgres"))]
+#[cfg(any(feature = "amqp", feature = "postgres", feature = "mysql"))]
 mod url;
 
 #[cfg(feature = "derive")]

@@ -5,13 +5,16 @@
 
 mod conformance {
     pub(crate) mod deadpool_postgres;
+    pub(crate) mod mariadb;
     pub(crate) mod postgres;
     pub(crate) mod rabbitmq;
     pub(crate) mod rusqlite;
     pub(crate) mod sqlite;
+    pub(crate) mod sqlx_mysql;
     pub(crate) mod sqlx_postgres;
     pub(crate) mod sqlx_sqlite;
     pub(crate) mod table;
+    pub(crate) mod table_mariadb;
     pub(crate) mod table_postgres;
     pub(crate) mod table_sqlite;
 }
@@ -35,16 +38,19 @@ fn main() -> ExitCode {
             Arc::new(pooled),
             Arc::new(conformance::table_postgres::TablePostgresRigs),
             Arc::new(conformance::table_sqlite::TableSqliteRigs),
+            Arc::new(conformance::table_mariadb::TableMariadbRigs),
         ],
         &[
             Arc::new(MemoryDriver),
             Arc::new(conformance::rusqlite::RusqliteDriver),
             Arc::new(conformance::sqlx_sqlite::SqlxSqliteDriver),
+            Arc::new(conformance::sqlx_mysql::SqlxMysqlDriver),
         ],
         &[
             Arc::new(MemoryDriver),
             Arc::new(conformance::sqlx_sqlite::SqlxSqliteDriver),
             Arc::new(conformance::sqlx_postgres::SqlxPostgresDriver),
+            Arc::new(conformance::sqlx_mysql::SqlxMysqlDriver),
             Arc::new(conformance::deadpool_postgres::DeadpoolPostgresDriver),
         ],
         &[Arc::new(LocalRigs), Arc::new(quorum), Arc::new(classic)],

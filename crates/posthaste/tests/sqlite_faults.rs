@@ -43,7 +43,8 @@ async fn publish(store: &Arc<dyn Backend>, payload: Vec<u8>) -> posthaste::Resul
 async fn a_url_that_no_store_understands_is_refused_with_what_to_write() {
     for (url, says) in [
         ("postgres://localhost/shop?sslmode=prefer", "sslmode"),
-        ("mysql://user:secret@localhost/shop", "use sqlite://FILE"),
+        ("mysql://user:secret@localhost/shop", "engine = \"table\""),
+        ("oracle://user:secret@localhost/shop", "use sqlite://FILE"),
         ("posthaste.db", "use sqlite://FILE"),
         ("sqlite:", "names no file"),
         ("sqlite://a.db?mode=all", "mode=rwc"),

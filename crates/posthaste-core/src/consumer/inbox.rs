@@ -2,7 +2,7 @@
 //!
 //! The row is inserted first. If it is there already, the effect is too, because both were committed together; then nothing
 //! is left to do but to acknowledge. While another transaction holds the same row uncommitted, the insert waits for it
-//! (Postgres) or the whole transaction waits for its turn (SQLite).
+//! (Postgres, MariaDB) or the whole transaction waits for its turn (SQLite).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl Inbox {
 }
 
 fn texts(prefix: &TablePrefix) -> HashMap<(Dialect, usize), String> {
-    let dialects = [Dialect::Sqlite, Dialect::Postgres];
+    let dialects = [Dialect::Sqlite, Dialect::Postgres, Dialect::Mysql];
     dialects
         .into_iter()
         .flat_map(|dialect| SIZES.map(|size| ((dialect, size), text(prefix, dialect, size))))
@@ -113,13 +113,19 @@ fn text(prefix: &TablePrefix, dialect: Dialect, rows: usize) -> String {
         let first = index * VALUES_PER_ROW;
         let value = |number: usize| match dialect {
             Dialect::Postgres => format!("${}::text", first + number),
+            Dialect::Mysql => "?".to_owned(),
             _ => format!("?{}", first + number),
         };
         format!("({}, {}, {})", value(1), value(2), value(3))
     };
     let rows: Vec<_> = (0..rows).map(row).collect();
-    let head = prefix.apply("INSERT INTO {prefix}inbox (consumer, event_id, source) VALUES ");
-    format!("{head}{} ON CONFLICT DO NOTHING", rows.join(", "))
+    let head = prefix.apply("INTO {prefix}inbox (consumer, event_id, source) VALUES ");
+    let rows = rows.join(", ");
+    if dialect == Dialect::Mysql {
+        // It would also cut what is too long: the columns take all that an event and a consumer may be called.
+        return format!("INSERT IGNORE {head}{rows}");
+    }
+    format!("INSERT {head}{rows} ON CONFLICT DO NOTHING")
 }
 
 fn failed(error: posthaste_sql::SqlError) -> Error {

@@ -16,6 +16,7 @@ use crate::prefix::TablePrefix;
 use crate::publish::Publish;
 use crate::publisher::Published;
 use crate::signal::Signal;
+use crate::table::{MysqlInsert, Profile};
 use crate::{Error, Result};
 use insert::Insert;
 
@@ -39,6 +40,7 @@ pub struct Outbox {
     payload_bytes_max: usize,
     prefix: TablePrefix,
     insert: Arc<Insert>,
+    rows: Arc<MysqlInsert>,
     order: Option<Arc<str>>,
     context: Option<Arc<dyn Fn() -> Headers + Send + Sync>>,
     signal: Option<Signal>,
@@ -72,6 +74,7 @@ impl Outbox {
             payload_bytes_max: PAYLOAD_BYTES_MAX,
             prefix: TablePrefix::default(),
             insert: Arc::new(Insert::into_tables(&TablePrefix::default())),
+            rows: Arc::new(MysqlInsert::new(&Profile::open_outbox())),
             order: None,
             context: None,
             signal: None,
@@ -84,6 +87,14 @@ impl Outbox {
         self.insert = Arc::new(Insert::into_tables(prefix));
         self.order = self.order.map(|_| order::text(prefix).into());
         self.prefix = prefix.clone();
+        self
+    }
+
+    /// On MariaDB and MySQL, which have no log, writes rows into the table of this profile; without it into that of the
+    /// open-outbox specification, `openoutbox_events`. The table must have every column that the profile names.
+    #[must_use]
+    pub fn table(mut self, profile: &Profile) -> Self {
+        self.rows = Arc::new(MysqlInsert::new(profile));
         self
     }
 
@@ -247,6 +258,12 @@ impl Outbox {
         let envelope = self.seal(what)?;
         let id = envelope.id.clone();
         let lock = self.order_statement(dialect, envelope.key.as_deref());
+        if dialect == Dialect::Mysql {
+            self.rows.check(&envelope)?;
+            let mut statements = self.rows.statements(vec![(once, envelope)]);
+            let statement = statements.pop().ok_or_else(|| Error::config("an event makes no statement"))?;
+            return Ok((lock, statement, id));
+        }
         Ok((lock, self.insert.statement(dialect, once, vec![envelope]), id))
     }
 
@@ -263,6 +280,10 @@ impl Outbox {
         let ids = sealed.iter().map(|(_, envelope)| envelope.id.clone()).collect();
         let lock =
             self.order_statement(dialect, sealed.iter().filter_map(|(_, envelope)| envelope.key.as_deref()));
+        if dialect == Dialect::Mysql {
+            sealed.iter().try_for_each(|(_, envelope)| self.rows.check(envelope))?;
+            return Ok((lock, self.rows.statements(sealed), ids));
+        }
         Ok((lock, self.insert.statements(dialect, sealed), ids))
     }
 

@@ -3,10 +3,12 @@
 //! Core runs none of it. A store hands the texts to its driver, reads a row of events into a [`StoredEvent`], and
 //! everything else about the statements can be read here without knowing a driver.
 
+mod mysql;
 mod postgres;
 mod sqlite;
 mod stored_event;
 
+pub use mysql::{MysqlSql, mysql_ddl};
 pub use postgres::{
     POSTGRES_COMPATIBLE_FROM, POSTGRES_SCHEMA, PostgresSql, postgres_ddl, postgres_migrations, postgres_roles,
 };

@@ -13,15 +13,20 @@
 
 mod column;
 mod ddl;
+mod insert;
 pub mod meters;
+mod mysql;
 mod name;
 mod postgres;
 mod profile;
 mod shape;
 mod sqlite;
+mod text;
 
 pub use column::{Column, Kind};
-pub use ddl::{postgres_table_ddl, sqlite_table_ddl};
+pub use ddl::{mysql_table_ddl, postgres_table_ddl, sqlite_table_ddl};
+pub use insert::{fits, insert_values};
+pub use mysql::{Asked, Indexes, MysqlInsert, MysqlTableSql, MysqlText};
 pub use name::{ColumnName, StateName, TableName};
 pub use postgres::PostgresTableSql;
 pub use profile::{Profile, States};

@@ -52,10 +52,10 @@ pub(super) async fn run(verb: &Verb, context: &Context) -> Result<(), Failure> {
         }
         Verb::Print { roles: false, .. } => {
             let store = &context.config.store;
-            let ddl = if store.is_postgres() {
-                posthaste_core::sql::postgres_ddl(&store.prefix)
-            } else {
-                posthaste_core::sql::sqlite_ddl(&store.prefix)
+            let ddl = match () {
+                () if store.is_postgres() => posthaste_core::sql::postgres_ddl(&store.prefix),
+                () if store.is_mysql() => posthaste_core::sql::mysql_ddl(&store.prefix),
+                () => posthaste_core::sql::sqlite_ddl(&store.prefix),
             };
             output::write(ddl.as_bytes())
         }
@@ -81,10 +81,10 @@ fn print_table(name: &str, context: &Context) -> Result<(), Failure> {
     if let Some(table) = store.table.as_ref().filter(|table| table.profile.name() == name) {
         profile = table.profile.clone();
     }
-    let ddl = if context.names_store() && !store.is_postgres() {
-        posthaste::table::sqlite_table_ddl(&profile)
-    } else {
-        posthaste::table::postgres_table_ddl(&profile)
+    let ddl = match () {
+        () if context.names_store() && store.is_mysql() => posthaste::table::mysql_table_ddl(&profile),
+        () if context.names_store() && !store.is_postgres() => posthaste::table::sqlite_table_ddl(&profile),
+        () => posthaste::table::postgres_table_ddl(&profile),
     };
     output::write(ddl.as_bytes())
 }

@@ -128,9 +128,12 @@ pub(super) fn overlay(
         Err(problem) => problems.push(Problem::new("PUBLISHER_TYPE", problem)),
     }
     if let Some(kind) = environment.get("STORAGE_TYPE")
-        && !["postgres", "postgresql", "sqlite"].contains(&kind)
+        && !["postgres", "postgresql", "mysql", "mariadb", "sqlite"].contains(&kind)
     {
-        problems.push(Problem::new("STORAGE_TYPE", format!("{kind:?} cannot be relayed; write postgres")));
+        problems.push(Problem::new(
+            "STORAGE_TYPE",
+            format!("{kind:?} cannot be relayed; write postgres, mysql or sqlite"),
+        ));
     }
     for name in environment.names() {
         if is_one(name) && !VARIABLES.iter().any(|(known, _)| *known == name) {

@@ -60,7 +60,7 @@ impl StoreConfig {
     /// Where the API key of the first start lies: beside the database file, and in the current folder where the store is on
     /// a server.
     pub fn key_file(&self) -> Option<PathBuf> {
-        if self.is_postgres() {
+        if self.is_postgres() || self.is_mysql() {
             return Some(PathBuf::from(KEY_FILE));
         }
         let file = self.database_file()?;
@@ -86,7 +86,8 @@ impl StoreConfig {
         section.within("lock_timeout", config.lock_timeout, TIMEOUTS);
         section.within("idle_timeout", config.idle_timeout, TIMEOUTS);
         section.require("url", config.has_known_scheme(), || {
-            "is not the address of a store that this build has; write sqlite://FILE or postgres://USER@HOST/DATABASE".to_owned()
+            "is not the address of a store that this build has; write sqlite://FILE or postgres://USER@HOST/DATABASE, or for \
+             outbox tables mysql://USER@HOST/DATABASE".to_owned()
         });
         section.require("retain_max", config.retain_max >= config.retain, || {
             "is shorter than retain; a lane that nobody drives would lose what a driven one keeps".to_owned()
@@ -99,7 +100,13 @@ impl StoreConfig {
     }
 
     fn has_known_scheme(&self) -> bool {
-        self.database_file().is_some() || self.is_postgres()
+        self.database_file().is_some() || self.is_postgres() || self.is_mysql()
+    }
+
+    /// Whether the store is an outbox table on a MariaDB or MySQL server.
+    pub fn is_mysql(&self) -> bool {
+        let url = self.url.expose_secret();
+        url.starts_with("mysql://") || url.starts_with("mariadb://")
     }
 
     /// Whether the store is on a Postgres server.

@@ -160,7 +160,7 @@ fn each_wrong_value_is_refused() {
         ("[lanes.a]\nto = \"null:\"\nretry = { jitter = \"additive:2\" }", "is not a jitter"),
         ("[lanes.a]\nto = \"null:\"\nretry = \"fast\"", "lanes.a.retry must be a table"),
         ("[targets.t]", "targets.t.url is missing"),
-        ("[store]\nurl = \"mysql://me:hunter2@host/db\"", "store.url is not the address of a store"),
+        ("[store]\nurl = \"oracle://me:hunter2@host/db\"", "store.url is not the address of a store"),
         ("[store]\nengine = \"tables\"", "write \"log\" or \"table\""),
         ("[server]\nlisten = \"7070\"", "is not an address"),
         ("[log]\nlevel = \"loud=very\"", "is not a level"),

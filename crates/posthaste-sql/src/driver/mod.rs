@@ -7,6 +7,10 @@
 mod deadpool_postgres;
 #[cfg(feature = "rusqlite")]
 mod rusqlite;
+#[cfg(any(feature = "sqlx-postgres", feature = "sqlx-mysql"))]
+mod sqlx_begin;
+#[cfg(feature = "sqlx-mysql")]
+mod sqlx_mysql;
 #[cfg(feature = "sqlx-postgres")]
 mod sqlx_postgres;
 #[cfg(feature = "sqlx-sqlite")]

@@ -25,7 +25,8 @@ pub struct TxBench {
 impl TxBench {
     /// Publishes through this driver.
     pub fn new(rig: Arc<dyn DriverRig>) -> Self {
-        Self { rig, outbox: Outbox::new("/law") }
+        let outbox = rig.outbox();
+        Self { rig, outbox }
     }
 
     /// What is stored, the oldest first.

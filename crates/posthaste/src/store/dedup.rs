@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use posthaste_core::Result;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 use posthaste_core::consumer::Finished;
 use posthaste_core::consumer::{Dedup, MemoryDedup};
 
@@ -12,16 +12,16 @@ use super::{StoreOptions, not_a_store};
 /// The names of a record's states in the tables.
 #[cfg(feature = "sqlite")]
 pub(super) const IN_PROGRESS: &str = "in_progress";
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub(super) const PROCESSED: &str = "processed";
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 const FAILED: &str = "failed";
 /// A longer message is cut.
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 const ERROR_BYTES_MAX: usize = 1_024;
 
 /// The state and the message to store for how processing ended.
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub(super) fn ended(end: &Finished) -> (&'static str, Option<&str>) {
     match end {
         Finished::Failed(why) => {
@@ -38,7 +38,8 @@ pub(super) fn ended(end: &Finished) -> (&'static str, Option<&str>) {
 }
 
 /// Opens the store at this URL for the idempotency records of [`Idempotent`](posthaste_core::consumer::Idempotent):
-/// `sqlite:` and `postgres:` as [`open`](super::open) takes them, or `memory:` for one process.
+/// `sqlite:` and `postgres:` as [`open`](super::open) takes them, `mysql:` with the tables that `posthaste migrate print` shows, or
+/// `memory:` for one process.
 ///
 /// The tables must be there: [`migrate`](posthaste_core::schema::Schema::migrate) the store first on a server.
 ///
@@ -54,11 +55,13 @@ pub async fn open_dedup(url: &str, options: StoreOptions) -> Result<Arc<dyn Dedu
         "sqlite" => Ok(Arc::new(super::sqlite::SqliteStore::open(rest, options).await?)),
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" => Ok(Arc::new(super::postgres::PostgresStore::open(url, options)?)),
+        #[cfg(feature = "mysql")]
+        "mysql" | "mariadb" => Ok(Arc::new(super::mysql::MysqlDedup::open(url, &options)?)),
         _ => Err(not_a_store(url)),
     }
 }
 
-#[cfg(all(test, any(feature = "sqlite", feature = "postgres")))]
+#[cfg(all(test, any(feature = "sqlite", feature = "postgres", feature = "mysql")))]
 mod tests {
     use super::*;
 

@@ -9,6 +9,8 @@
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod audit;
 mod dedup;
+#[cfg(feature = "mysql")]
+mod mysql;
 mod options;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -16,10 +18,14 @@ pub mod postgres;
 mod spec;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod table;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod totals;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod waiting;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod wishes;
 
 use std::sync::Arc;
 
@@ -58,6 +64,9 @@ pub async fn open_with(url: &str, options: StoreOptions) -> Result<Arc<dyn Backe
         "postgres" | "postgresql" => {
             Err(Error::config("this build has no Postgres; build it with the feature `postgres`"))
         }
+        "mysql" | "mariadb" => Err(Error::config(
+            "MariaDB and MySQL have no log engine, only outbox tables: write engine = \"table\" under [store]",
+        )),
         _ => Err(not_a_store(url)),
     }
 }
@@ -79,8 +88,11 @@ pub async fn open_table(url: &str, table: TableOptions, options: StoreOptions) -
             let rest = url.split_once(':').map_or("", |(_, rest)| rest);
             Ok(Arc::new(sqlite::table::SqliteTable::open(rest, table, options)?))
         }
+        #[cfg(feature = "mysql")]
+        "mysql" | "mariadb" => Ok(Arc::new(mysql::open(url, table, options)?)),
+        #[cfg(not(feature = "mysql"))]
         "mysql" | "mariadb" => {
-            Err(Error::config("tables of MySQL and MariaDB cannot be relayed by this build yet"))
+            Err(Error::config("this build has no MariaDB; build it with the feature `mysql`"))
         }
         _ => Err(not_a_store(url)),
     }
@@ -91,6 +103,6 @@ fn not_a_store(url: &str) -> Error {
     let scheme: String = url.split(':').next().unwrap_or_default().chars().take(20).collect();
     Error::config(format!(
         "the store URL that begins with {scheme:?} is not understood; use sqlite://FILE, like sqlite://posthaste.db, \
-         or postgres://USER@HOST/DATABASE"
+         or postgres://USER@HOST/DATABASE, or for outbox tables mysql://USER@HOST/DATABASE"
     ))
 }

@@ -1,4 +1,4 @@
-//! Idempotency records: the same contract for memory, SQLite and Postgres.
+//! Idempotency records: the same contract for memory, SQLite, Postgres and MariaDB.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,6 +10,7 @@ use posthaste::consumer::{
 };
 use posthaste::envelope::Envelope;
 use posthaste::local::LocalBroker;
+use posthaste::prefix::TablePrefix;
 use posthaste::store::{StoreOptions, open_dedup};
 use posthaste::time::{ManualClock, Timestamp};
 use posthaste_testkit::rig::{RigClock, RigMaker as _};
@@ -49,6 +50,22 @@ async fn postgres(server: &crate::postgres::PostgresRigs) -> Records {
     Records { store, pass: Box::new(move |span| rig.pass(span)), _keeper: Box::new(keeper) }
 }
 
+/// `None`: there is no server, and the trial was said to be skipped.
+async fn mariadb(trial: &str) -> Option<Records> {
+    if let Some(why) = crate::mariadb::missing() {
+        crate::place::skip(trial, &why);
+        return None;
+    }
+    let scope = crate::mariadb::Scope::new(&crate::mariadb::server().unwrap()).await.unwrap();
+    let tables = posthaste_core::sql::mysql_ddl(&TablePrefix::default());
+    crate::mariadb::say(&mut crate::mariadb::connect(&scope.url()).await.unwrap(), &tables).await.unwrap();
+    let clock = ManualClock::at(Timestamp::from_micros(1_767_225_600_000_000));
+    let mut options = StoreOptions::default();
+    options.clock = Arc::new(clock.clone());
+    let store = open_dedup(&scope.url(), options).await.unwrap();
+    Some(Records { store, pass: Box::new(move |span| clock.advance(span)), _keeper: Box::new(scope) })
+}
+
 /// Makes a test of each function for each store.
 macro_rules! on_every_store {
     ($($test:ident),* $(,)?) => {$(
@@ -67,6 +84,13 @@ macro_rules! on_every_store {
             async fn postgres() {
                 for server in super::servers(concat!("dedup::", stringify!($test), "::postgres")) {
                     super::$test(super::postgres(server).await).await;
+                }
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn mariadb() {
+                if let Some(records) = super::mariadb(concat!("dedup::", stringify!($test), "::mariadb")).await {
+                    super::$test(records).await;
                 }
             }
         }

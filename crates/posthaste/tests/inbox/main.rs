@@ -5,6 +5,8 @@
 mod batch;
 mod concurrent;
 mod dedup;
+#[path = "../conformance/mariadb.rs"]
+mod mariadb;
 mod once;
 mod place;
 #[path = "../conformance/postgres.rs"]

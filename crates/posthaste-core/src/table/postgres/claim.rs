@@ -1,7 +1,8 @@
 //! Claiming: pick, lock, lease and read in one statement.
 
+use super::super::text::also_set;
 use super::super::{Column, Shape};
-use super::{address, also_set, cast, event_columns, id_array, is_among, payload, token_array};
+use super::{address, cast, event_columns, id_array, is_among, payload, token_array};
 
 /// Pending rows that are due, in the order of their time, as many as fit into events (`$2`) and bytes (`$3`), leased under a
 /// token (`$1`).

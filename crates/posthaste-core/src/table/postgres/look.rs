@@ -1,51 +1,8 @@
 //! What operators see and do.
 
 use super::super::{Column, Shape, StateName};
-use super::{address, also_set, event_columns, id_array, is_among, payload, text_or_null, time_or_null};
-use crate::admin::EventState;
-
-pub(super) fn counts(shape: &Shape) -> String {
-    let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
-    let (available, created) = (shape.needed(Column::AvailableAt), shape.needed(Column::CreatedAt));
-    let states = &shape.profile.states;
-    // Claimed and not answered yet is as good as unread: nothing is recorded of it.
-    let fresh = format!(
-        "t.{attempts} = 0 AND (t.{status} = {} AND coalesce(t.{available} <= now(), true) OR t.{status} = {})",
-        states.pending.literal(),
-        states.delivering.literal()
-    );
-    format!(
-        "SELECT count(*) FILTER (WHERE {fresh}),
-       count(*) FILTER (WHERE t.{status} IN ({pending}, {delivering}) AND NOT ({fresh})),
-       count(*) FILTER (WHERE t.{status} = {delivered}), count(*) FILTER (WHERE t.{status} = {dead}),
-       min(t.{created}) FILTER (WHERE {fresh}),
-       count(*) FILTER (WHERE (t.{status} IN ({pending}, {delivering}, {delivered}, {dead})) IS NOT TRUE)
-FROM {table} AS t",
-        pending = states.pending.literal(),
-        delivering = states.delivering.literal(),
-        delivered = states.delivered.literal(),
-        dead = states.dead.literal(),
-        table = shape.profile.table.quoted(),
-    )
-}
-
-/// That a row is in a state; what is behind its key is not told apart from what is fresh.
-pub(super) fn in_state(shape: &Shape, state: EventState) -> Option<String> {
-    let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
-    let available = shape.needed(Column::AvailableAt);
-    let states = &shape.profile.states;
-    let is = |state: &StateName| format!("t.{status} = {}", state.literal());
-    let pending = is(&states.pending);
-    Some(match state {
-        EventState::Pending => format!("({pending} OR {})", is(&states.delivering)),
-        EventState::Retrying => format!("{pending} AND t.{attempts} > 0"),
-        EventState::Scheduled => format!("{pending} AND t.{attempts} = 0 AND t.{available} > now()"),
-        EventState::Delivering => is(&states.delivering),
-        EventState::Delivered => is(&states.delivered),
-        EventState::Dead => is(&states.dead),
-        EventState::Behind | EventState::Discarded => return None,
-    })
-}
+use super::{address, event_columns, id_array, is_among, payload, text_or_null, time_or_null};
+use crate::table::text::{self, also_set};
 
 /// Rows that match: ids (`$1`), type (`$2`), key (`$3`), since (`$4`), until (`$5`), and lie after a place (`$6`, `$7`).
 fn matching(shape: &Shape, which: &str) -> String {
@@ -104,7 +61,7 @@ pub(super) fn again(shape: &Shape, which: &str) -> String {
     let table = shape.profile.table.quoted();
     format!(
         "WITH chosen AS MATERIALIZED (SELECT t.{at} AS at FROM {table} AS t WHERE {matching} LIMIT $8::int8 FOR UPDATE OF t SKIP LOCKED)
-UPDATE {table} AS t SET {status} = {pending}, {attempts} = 0, {available} = now(), {locked_by} = NULL, {locked_at} = NULL{delivered}{touched}
+UPDATE {table} AS t SET {status} = {pending}, {attempts} = 0, {available} = now(), {unlocked}{delivered}
 WHERE {among}",
         at = address(shape),
         matching = matching(shape, which),
@@ -112,20 +69,15 @@ WHERE {among}",
         pending = shape.profile.states.pending.literal(),
         attempts = shape.needed(Column::Attempts),
         available = shape.needed(Column::AvailableAt),
-        locked_by = shape.needed(Column::LockedBy),
-        locked_at = shape.needed(Column::LockedAt),
+        unlocked = text::unlocked(shape, "now()"),
         delivered = also_set(shape, Column::DeliveredAt, "NULL"),
-        touched = also_set(shape, Column::UpdatedAt, "now()"),
         among = is_among(shape, "SELECT at FROM chosen"),
     )
 }
 
 /// Rows of a terminal state whose time in it, or at least in the table, is over.
 fn old(shape: &Shape, state: &StateName, since: Column) -> String {
-    let at = match shape.quoted(since).or_else(|| shape.quoted(Column::UpdatedAt)) {
-        Some(name) => format!("t.{name}"),
-        None => format!("t.{}", shape.needed(Column::CreatedAt)),
-    };
+    let at = text::since_when(shape, since);
     format!(
         "t.{} = {} AND {at} < now() - $1::int8 * interval '1 millisecond'",
         shape.needed(Column::Status),

@@ -7,6 +7,7 @@ mod claim;
 mod look;
 mod settle;
 
+use super::text::{self, As};
 use super::{Column, Kind, Shape};
 
 /// What the relay asks the catalog about a table: its columns, and what this user may do with them.
@@ -65,7 +66,7 @@ impl PostgresTableSql {
     /// The statements for a table of this shape.
     pub fn new(shape: Shape) -> Self {
         let s = &shape;
-        let insert_columns = settle::insert_columns(s);
+        let insert_columns = text::insert_columns(s);
         Self {
             claim: claim::claim(s, false, false),
             claim_from_start: claim::claim(s, false, true),
@@ -80,7 +81,7 @@ impl PostgresTableSql {
             released_claims: settle::released_claims(s),
             renewed: settle::renewed(s),
             sweep: settle::sweep(s),
-            counts: look::counts(s),
+            counts: text::counts(s, &due(s), &format!("t.{}", s.needed(Column::CreatedAt))),
             insert: settle::insert(s, &insert_columns),
             same: settle::same(s),
             insert_columns,
@@ -119,8 +120,13 @@ impl PostgresTableSql {
 
     /// The condition that rows are in this state; `None` where a table cannot tell it.
     pub fn in_state(&self, state: crate::admin::EventState) -> Option<String> {
-        look::in_state(&self.shape, state)
+        text::in_state(&self.shape, state, &due(&self.shape))
     }
+}
+
+/// That a row's time has come.
+fn due(shape: &Shape) -> String {
+    format!("coalesce(t.{} <= now(), true)", shape.needed(Column::AvailableAt))
 }
 
 /// The type of an id in an array parameter that is sent as text.
@@ -177,24 +183,12 @@ fn payload(shape: &Shape) -> String {
 
 /// The columns of an event, in the order in which a row is read.
 fn event_columns(shape: &Shape) -> String {
-    [
-        text_or_null(shape, Column::Id),
-        text_or_null(shape, Column::Type),
-        text_or_null(shape, Column::Topic),
-        text_or_null(shape, Column::Key),
-        text_or_null(shape, Column::Headers),
-        payload(shape),
-        int_or_null(shape, Column::Attempts),
-        time_or_null(shape, Column::CreatedAt),
-        time_or_null(shape, Column::AvailableAt),
-        text_or_null(shape, Column::Source),
-        text_or_null(shape, Column::Subject),
-        text_or_null(shape, Column::ContentType),
-        int_or_null(shape, Column::Version),
-        time_or_null(shape, Column::OccurredAt),
-        int_or_null(shape, Column::Sequence),
-    ]
-    .join(", ")
+    text::event_columns(|column, read| match read {
+        As::Text => text_or_null(shape, column),
+        As::Int => int_or_null(shape, column),
+        As::Time => time_or_null(shape, column),
+        As::Payload => payload(shape),
+    })
 }
 
 /// What a row is addressed by within one statement.
@@ -210,11 +204,6 @@ fn is_among(shape: &Shape, addresses: &str) -> String {
     } else {
         format!("t.{} IN ({addresses})", shape.needed(Column::Id))
     }
-}
-
-/// `, name = value` for a column that the table may not have.
-fn also_set(shape: &Shape, column: Column, value: &str) -> String {
-    shape.quoted(column).map(|name| format!(", {name} = {value}")).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! Recording what became of claimed rows. Every statement is guarded by the state and by the tokens of the caller's claims:
 //! whoever lost a row changes nothing.
 
+use super::super::text::{self, also_set};
 use super::super::{Column, Kind, Shape};
-use super::{address, also_set, cast, event_columns, id_array, is_among, scalar_type, token_array};
+use super::{address, cast, event_columns, id_array, is_among, scalar_type, token_array};
 
-/// What every row that leaves the hands of a relay has in common: no lease.
 fn unlocked(shape: &Shape) -> String {
-    let (locked_by, locked_at) = (shape.needed(Column::LockedBy), shape.needed(Column::LockedAt));
-    format!("{locked_by} = NULL, {locked_at} = NULL{}", also_set(shape, Column::UpdatedAt, "now()"))
+    text::unlocked(shape, "now()")
 }
 
 fn update(shape: &Shape) -> String {
@@ -48,8 +47,7 @@ pub(super) fn released_claims(shape: &Shape) -> String {
 pub(super) fn abandoned(shape: &Shape) -> String {
     let (status, state) = (shape.needed(Column::Status), shape.profile.states.pending.literal());
     let attempts = shape.needed(Column::Attempts);
-    let error =
-        also_set(shape, Column::LastError, "'UNANSWERED: the relay ended before the target answered'");
+    let error = also_set(shape, Column::LastError, text::UNANSWERED);
     format!(
         "{} {status} = {state}, {attempts} = t.{attempts} + 1{error}, {} WHERE {}",
         update(shape),
@@ -143,8 +141,7 @@ pub(super) fn sweep(shape: &Shape) -> String {
     };
     let spent = format!("t.{attempts} + 1 >= {budget}");
     let state = either(shape, &spent, &states.dead.literal(), &states.pending.literal());
-    let error =
-        also_set(shape, Column::LastError, "'LEASE_EXPIRED: the relay that held it gave no sign of life'");
+    let error = also_set(shape, Column::LastError, text::LEASE_EXPIRED);
     format!(
         "WITH expired AS MATERIALIZED (
     SELECT t.{at} AS at FROM {table} AS t
@@ -162,21 +159,6 @@ RETURNING t.{status} = {dead}",
         unlocked = unlocked(shape),
         among = is_among(shape, "SELECT at FROM expired"),
     )
-}
-
-/// The columns that an insert fills beside those that every table has.
-pub(super) fn insert_columns(shape: &Shape) -> Vec<Column> {
-    let optional = [
-        Column::Key,
-        Column::Headers,
-        Column::Topic,
-        Column::Source,
-        Column::Subject,
-        Column::ContentType,
-        Column::Version,
-        Column::OccurredAt,
-    ];
-    optional.into_iter().filter(|column| shape.has(*column)).collect()
 }
 
 pub(super) fn insert(shape: &Shape, optional: &[Column]) -> String {

@@ -1,6 +1,7 @@
 //! Claiming: pick, then lease and read.
 
-use super::{also_set, columns, due, tie, time};
+use super::{columns, due, time};
+use crate::table::text::{also_set, tie};
 use crate::table::{Column, Shape};
 
 pub(super) fn pick(shape: &Shape, ordered: bool) -> String {

@@ -1,27 +1,8 @@
 //! What operators see and do.
 
-use super::{due, millis, time};
+use super::time;
+use crate::table::text::since_when;
 use crate::table::{Column, Shape, StateName};
-
-pub(super) fn counts(shape: &Shape) -> String {
-    let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
-    let states = &shape.profile.states;
-    let (pending, delivering, due) =
-        (states.pending.literal(), states.delivering.literal(), due(shape, "?1"));
-    let (delivered, dead) = (states.delivered.literal(), states.dead.literal());
-    // Claimed and not answered yet is as good as unread: nothing is recorded of it.
-    let fresh =
-        format!("t.{attempts} = 0 AND (t.{status} = {pending} AND {due} OR t.{status} = {delivering})");
-    format!(
-        "SELECT count(*) FILTER (WHERE {fresh}),
-       count(*) FILTER (WHERE t.{status} IN ({pending}, {delivering}) AND NOT ({fresh})),
-       count(*) FILTER (WHERE t.{status} = {delivered}), count(*) FILTER (WHERE t.{status} = {dead}),
-       min({}) FILTER (WHERE {fresh}),
-       count(*) FILTER (WHERE (t.{status} IN ({pending}, {delivering}, {delivered}, {dead})) IS NOT TRUE) FROM {} AS t",
-        millis(&format!("t.{}", shape.needed(Column::CreatedAt))),
-        shape.profile.table.quoted()
-    )
-}
 
 /// What tells rows of one moment apart.
 pub(super) fn page_tie(shape: &Shape) -> String {
@@ -46,14 +27,12 @@ pub(super) fn matching(shape: &Shape, which: &str) -> String {
 }
 
 pub(super) fn old(shape: &Shape, state: &StateName, since: Column) -> String {
-    let at = shape.quoted(since).or_else(|| shape.quoted(Column::UpdatedAt));
-    let at = at.unwrap_or_else(|| shape.needed(Column::CreatedAt));
     format!(
         "FROM {} AS t WHERE t.{} = {} AND {} < ?1",
         shape.profile.table.quoted(),
         shape.needed(Column::Status),
         state.literal(),
-        time(&format!("t.{at}"))
+        time(&since_when(shape, since))
     )
 }
 

@@ -8,13 +8,13 @@ mod claim;
 mod look;
 mod settle;
 
-use super::{Column, Shape, StateName};
+use super::text::{self, As, also_set, unlocked};
+use super::{Column, Shape};
 use crate::admin::EventState;
 use claim::{pick, take};
-use look::{counts, matching, old, page_tie, prune};
+use look::{matching, old, page_tie, prune};
 use settle::{
     attempt, dead, expired, insert, released_claims, renewed, retry, same, settled, sweep, unanswered,
-    unlocked,
 };
 
 /// The texts of all statements on one table. Where a parameter is a list, it is a JSON array of text.
@@ -69,19 +69,7 @@ impl SqliteTableSql {
     /// The statements for a table of this shape.
     pub fn new(shape: Shape) -> Self {
         let s = &shape;
-        let insert_columns: Vec<Column> = [
-            Column::Key,
-            Column::Headers,
-            Column::Topic,
-            Column::Source,
-            Column::Subject,
-            Column::ContentType,
-            Column::Version,
-            Column::OccurredAt,
-        ]
-        .into_iter()
-        .filter(|column| s.has(*column))
-        .collect();
+        let insert_columns = text::insert_columns(s);
         let states = &s.profile.states;
         Self {
             pick: pick(s, false),
@@ -96,7 +84,7 @@ impl SqliteTableSql {
             renewed: renewed(s),
             sweep: sweep(s),
             expired: format!("SELECT EXISTS (SELECT 1 {})", expired(s)),
-            counts: counts(s),
+            counts: text::counts(s, &due(s, "?1"), &millis(&format!("t.{}", s.needed(Column::CreatedAt)))),
             insert: insert(s, &insert_columns),
             insert_columns,
             same: same(s),
@@ -161,19 +149,7 @@ ORDER BY t.{} DESC, {} DESC LIMIT ?8",
 
     /// The condition that rows are in this state, by the parameter `?9` as now; `None` where a table cannot tell it.
     pub fn in_state(&self, state: EventState) -> Option<String> {
-        let s = &self.shape;
-        let is = |state: &StateName| format!("t.{} = {}", s.needed(Column::Status), state.literal());
-        let states = &s.profile.states;
-        let (pending, attempts) = (is(&states.pending), s.needed(Column::Attempts));
-        Some(match state {
-            EventState::Pending => format!("({pending} OR {})", is(&states.delivering)),
-            EventState::Retrying => format!("{pending} AND t.{attempts} > 0"),
-            EventState::Scheduled => format!("{pending} AND t.{attempts} = 0 AND NOT {}", due(s, "?9")),
-            EventState::Delivering => is(&states.delivering),
-            EventState::Delivered => is(&states.delivered),
-            EventState::Dead => is(&states.dead),
-            EventState::Behind | EventState::Discarded => return None,
-        })
+        text::in_state(&self.shape, state, &due(&self.shape, "?9"))
     }
 }
 
@@ -193,10 +169,6 @@ fn or_null(shape: &Shape, column: Column) -> String {
     shape.quoted(column).map_or("NULL".to_owned(), |name| format!("t.{name}"))
 }
 
-fn also_set(shape: &Shape, column: Column, value: &str) -> String {
-    shape.quoted(column).map(|name| format!(", {name} = {value}")).unwrap_or_default()
-}
-
 fn due(shape: &Shape, now: &str) -> String {
     let available = format!("t.{}", shape.needed(Column::AvailableAt));
     format!("coalesce({} <= {now}, true)", time(&available))
@@ -204,31 +176,11 @@ fn due(shape: &Shape, now: &str) -> String {
 
 /// The columns of an event, in the order in which a row is read.
 fn columns(shape: &Shape) -> String {
-    let text = |column| match shape.quoted(column) {
-        Some(name) => format!("CAST(t.{name} AS TEXT)"),
-        None => "NULL".to_owned(),
-    };
-    let at = |column| shape.quoted(column).map_or("NULL".to_owned(), |name| millis(&format!("t.{name}")));
-    [
-        text(Column::Id),
-        text(Column::Type),
-        text(Column::Topic),
-        text(Column::Key),
-        text(Column::Headers),
-        format!("CAST(t.{} AS BLOB)", shape.needed(Column::Payload)),
-        or_null(shape, Column::Attempts),
-        at(Column::CreatedAt),
-        at(Column::AvailableAt),
-        text(Column::Source),
-        text(Column::Subject),
-        text(Column::ContentType),
-        or_null(shape, Column::Version),
-        at(Column::OccurredAt),
-        or_null(shape, Column::Sequence),
-    ]
-    .join(", ")
-}
-
-fn tie(shape: &Shape) -> String {
-    shape.quoted(Column::Sequence).unwrap_or_else(|| shape.needed(Column::Id))
+    text::event_columns(|column, read| match (shape.quoted(column), read) {
+        (None, _) => "NULL".to_owned(),
+        (Some(name), As::Text) => format!("CAST(t.{name} AS TEXT)"),
+        (Some(name), As::Payload) => format!("CAST(t.{name} AS BLOB)"),
+        (Some(name), As::Time) => millis(&format!("t.{name}")),
+        (Some(name), As::Int) => format!("t.{name}"),
+    })
 }

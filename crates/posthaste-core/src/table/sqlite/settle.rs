@@ -1,12 +1,8 @@
 //! Recording what became of claimed rows, guarded by their state and the tokens of the caller's claims.
 
-use super::{also_set, columns, time};
+use super::{columns, time};
+use crate::table::text::{LEASE_EXPIRED, UNANSWERED, also_set, unlocked};
 use crate::table::{Column, Shape, StateName};
-
-pub(super) fn unlocked(shape: &Shape, now: &str) -> String {
-    let (locked_by, locked_at) = (shape.needed(Column::LockedBy), shape.needed(Column::LockedAt));
-    format!("{locked_by} = NULL, {locked_at} = NULL{}", also_set(shape, Column::UpdatedAt, now))
-}
 
 pub(super) fn guard(shape: &Shape, tokens: &str) -> String {
     format!(
@@ -39,7 +35,7 @@ pub(super) fn attempt(shape: &Shape) -> String {
 }
 
 pub(super) fn unanswered(shape: &Shape) -> String {
-    also_set(shape, Column::LastError, "'UNANSWERED: the relay ended before the target answered'")
+    also_set(shape, Column::LastError, UNANSWERED)
 }
 
 pub(super) fn released_claims(shape: &Shape) -> String {
@@ -116,8 +112,7 @@ pub(super) fn sweep(shape: &Shape) -> String {
         shape.quoted(Column::MaxAttempts).map_or("?3".to_owned(), |most| format!("coalesce({most}, ?3)"));
     let (id, status, locked_at) =
         (shape.needed(Column::Id), shape.needed(Column::Status), shape.needed(Column::LockedAt));
-    let error =
-        also_set(shape, Column::LastError, "'LEASE_EXPIRED: the relay that held it gave no sign of life'");
+    let error = also_set(shape, Column::LastError, LEASE_EXPIRED);
     format!(
         "UPDATE {table} SET {status} = CASE WHEN {attempts} + 1 >= {budget} THEN {dead} ELSE {} END{}{error}, {}
 WHERE {id} IN (SELECT t.{id} {} ORDER BY t.{locked_at} LIMIT ?2)

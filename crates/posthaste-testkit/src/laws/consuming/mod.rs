@@ -85,6 +85,7 @@ impl ConsumeBench {
         let name = self.broker.group("law");
         Consumer::new(name, AnyDatabase::of(Arc::clone(&self.rig)), script)
             .on_any(effect)
+            .outbox(self.rig.outbox())
             .topics([self.broker.topic("t").as_str()])
             .retry(policy)
             .grace(Duration::from_secs(5))

@@ -36,7 +36,6 @@ pub mod table;
 mod tick;
 mod tls;
 mod value;
-mod waiting;
 mod watch;
 
 use std::sync::Arc;
@@ -59,8 +58,8 @@ use self::cursor::{Cursor, Window};
 use self::error::explain;
 use self::pool::{Connection, Connections, begin, begin_looking, begin_migrating, begin_on_lane, commit};
 use self::settle::Settle;
-use self::waiting::Waiting;
 use super::StoreOptions;
+use super::waiting::Waiting;
 
 /// When so much waits to be recorded, a claim does not leave it to the relay's next settle.
 const TO_PARK_MAX: usize = 10_000;

@@ -19,6 +19,7 @@ use super::error::{explain, no_connection};
 use super::tls;
 use super::watch::Watch;
 use crate::store::StoreOptions;
+use crate::store::wishes::Wishes;
 
 /// Claims, settles and publishes of a process share these.
 const CONNECTIONS_MAX: usize = 16;
@@ -95,7 +96,7 @@ impl Manners {
 impl Connections {
     /// Connections to the database at this URL.
     pub(super) fn open(url: &str, options: &StoreOptions) -> Result<Self> {
-        let (url, wishes) = tls::split(url);
+        let (url, wishes) = Wishes::split(url);
         let mut config: Config = url.parse().map_err(|_| {
             // What is wrong with it may be the password, so the text is not shown.
             Error::config(

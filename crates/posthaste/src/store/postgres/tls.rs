@@ -1,54 +1,15 @@
 //! Whether and how connections are encrypted: never less than what was asked for, and never plain text to another machine
 //! unless somebody said so.
-//!
-//! | `sslmode` | means |
-//! |---|---|
-//! | none | on this machine (loopback, socket) plain text, unless a CA is named; to another machine as `require` |
-//! | `disable` | plain text |
-//! | `require`, `verify-ca`, `verify-full` | TLS; the certificate must be of a trusted CA and for this host name |
-//! | `allow`, `prefer` | refused: they fall back to plain text without a word |
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use posthaste_core::{Error, Result};
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::tls::Files;
-use crate::url::decoded;
-
-/// What a store URL says about encryption, apart from the rest, which the driver reads.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Wishes {
-    mode: Option<String>,
-    ca: Option<PathBuf>,
-    certificate: Option<PathBuf>,
-    key: Option<PathBuf>,
-}
-
-/// Takes what is about encryption out of a URL.
-pub(super) fn split(url: &str) -> (String, Wishes) {
-    let mut wishes = Wishes::default();
-    // A question mark in the password is none of the query.
-    let host = url.find('@').unwrap_or(0);
-    let Some(query) = url[host..].find('?').map(|at| host + at) else { return (url.to_owned(), wishes) };
-    let mut rest = Vec::new();
-    for setting in url[query + 1..].split('&').filter(|setting| !setting.is_empty()) {
-        let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
-        let value = decoded(value);
-        match name {
-            "sslmode" => wishes.mode = Some(value),
-            "sslrootcert" => wishes.ca = Some(value.into()),
-            "sslcert" => wishes.certificate = Some(value.into()),
-            "sslkey" => wishes.key = Some(value.into()),
-            _ => rest.push(setting),
-        }
-    }
-    let base = &url[..query];
-    (if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) }, wishes)
-}
+use crate::store::wishes::Wishes;
 
 /// How to encrypt connections to these hosts; `None`: not at all. `ca`: the CA of the configuration, over which the URL has
 /// the last word.
@@ -63,20 +24,7 @@ pub(super) fn connector(
     if wishes.ca.is_none() {
         wishes.ca = ca.map(Path::to_owned);
     }
-    let is_on = match wishes.mode.as_deref() {
-        Some("disable") => false,
-        Some("require" | "verify-ca" | "verify-full") => true,
-        None => wishes.ca.is_some() || !is_local(config),
-        Some("allow" | "prefer") => {
-            return Err(Error::config(
-                "sslmode=allow and sslmode=prefer fall back to plain text without a word; write sslmode=require, or \
-                 sslmode=disable where the network is private",
-            ));
-        }
-        // Not shown: it may be anything.
-        Some(_) => return Err(Error::config("the sslmode is not known; write require or disable")),
-    };
-    if !is_on {
+    if !wishes.is_on(is_local(config))? {
         return Ok(None);
     }
     if config.get_hosts().iter().any(|host| !matches!(host, Host::Tcp(_))) {
@@ -84,9 +32,8 @@ pub(super) fn connector(
             "TLS over a socket of this machine is not possible; write sslmode=disable",
         ));
     }
-    let files = Files { ca: wishes.ca, certificate: wishes.certificate, key: wishes.key };
     let hint = "name a PEM file with sslrootcert=FILE in the store URL or store.tls_ca";
-    files.client(hint).map(|settings| Some(MakeRustlsConnect::new(settings)))
+    wishes.files().client(hint).map(|settings| Some(MakeRustlsConnect::new(settings)))
 }
 
 /// Whether everything that is sent stays on this machine.
@@ -107,7 +54,7 @@ mod tests {
     use super::*;
 
     fn is_encrypted(url: &str) -> Result<bool> {
-        let (rest, wishes) = split(url);
+        let (rest, wishes) = Wishes::split(url);
         connector(wishes, None, &rest.parse().unwrap()).map(|tls| tls.is_some())
     }
 
@@ -146,13 +93,5 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Config);
             assert!(error.to_string().contains(says) && !error.to_string().contains("secret"), "{error}");
         }
-    }
-
-    #[test]
-    fn only_what_is_about_encryption_is_taken_out_of_the_url() {
-        let (rest, wishes) = split("postgres://u:p?x@h/d?a=1&sslrootcert=%2Fetc%2Fc%20a.pem&b=2");
-        assert_eq!(rest, "postgres://u:p?x@h/d?a=1&b=2");
-        assert_eq!(wishes, Wishes { ca: Some("/etc/c a.pem".into()), ..Wishes::default() });
-        assert_eq!(split("postgres://u@h/d?sslmode=disable").0, "postgres://u@h/d");
     }
 }

@@ -115,6 +115,18 @@ pub(in crate::store) struct Deaths {
 }
 
 impl Sorted {
+    /// Rows of one claim that are no events, with the reason of each.
+    #[cfg(feature = "mysql")]
+    pub(in crate::store) fn set_aside(token: &Token, bad: Vec<(String, String)>) -> Self {
+        let mut sorted = Self { tokens: vec![token.to_string()], ..Self::default() };
+        for (id, reason) in bad {
+            sorted.dead.ids.push(id);
+            sorted.dead.errors.push(said(&reason));
+            sorted.dead.spent.push(false);
+        }
+        sorted
+    }
+
     /// How many rows should be recorded.
     pub(in crate::store) fn outcomes(&self) -> u64 {
         (self.delivered.len() + self.retry.ids.len() + self.dead.ids.len() + self.released.len()) as u64
@@ -122,7 +134,7 @@ impl Sorted {
 
     /// How many statements that takes.
     #[cfg_attr(
-        all(not(feature = "postgres"), not(test)),
+        all(not(feature = "postgres"), not(feature = "mysql"), not(test)),
         expect(dead_code, reason = "SQLite's writer has one transaction for all")
     )]
     pub(in crate::store) fn statements(&self) -> usize {
@@ -182,7 +194,7 @@ impl Cursor {
 
     /// How the next claim should look.
     #[cfg_attr(
-        all(not(feature = "postgres"), not(test)),
+        all(not(feature = "postgres"), not(feature = "mysql"), not(test)),
         expect(dead_code, reason = "SQLite looks at everything")
     )]
     pub(in crate::store) fn look(&self) -> Look {
@@ -196,7 +208,7 @@ impl Cursor {
 
     /// Whether an empty claim of this kind must be followed by one from the beginning.
     #[cfg_attr(
-        all(not(feature = "postgres"), not(test)),
+        all(not(feature = "postgres"), not(feature = "mysql"), not(test)),
         expect(dead_code, reason = "SQLite looks at everything")
     )]
     pub(in crate::store) fn should_look_again(&self, look: Look) -> bool {
@@ -205,7 +217,7 @@ impl Cursor {
 
     /// The next claim looks at everything: something that is due lies before the place.
     #[cfg_attr(
-        all(not(feature = "postgres"), not(test)),
+        all(not(feature = "postgres"), not(feature = "mysql"), not(test)),
         expect(dead_code, reason = "SQLite looks at everything")
     )]
     pub(in crate::store) fn look_whole(&self) {

@@ -4,7 +4,8 @@ use posthaste_core::admin::{EventState, Filter, LaneState, LaneStats, LaneView, 
 use posthaste_core::envelope::Envelope;
 use posthaste_core::lane::LaneName;
 use posthaste_core::store::Then;
-use posthaste_core::table::{Column, States};
+use posthaste_core::table::States;
+pub(in crate::store) use posthaste_core::table::fits;
 use posthaste_core::time::Timestamp;
 use posthaste_core::{Error, Result};
 
@@ -116,26 +117,4 @@ pub(in crate::store) fn page_place(text: &str) -> Result<(Timestamp, String)> {
     let none = || Error::rejected("this is not the end of a page; begin with the first");
     let (micros, id) = text.split_once(':').ok_or_else(none)?;
     Ok((Timestamp::from_micros(micros.parse().map_err(|_| none())?), id.to_owned()))
-}
-
-/// What the table has no column for must not be lost silently.
-///
-/// # Errors
-/// `Rejected` with what would be lost.
-pub(in crate::store) fn fits(columns: &[Column], event: &Envelope) -> Result<()> {
-    let used = [
-        (Column::Topic, event.topic != event.event_type),
-        (Column::Key, event.key.is_some()),
-        (Column::Subject, event.subject.is_some()),
-        (Column::Headers, !event.headers.is_empty()),
-    ];
-    if let Some((column, _)) =
-        used.into_iter().find(|(column, is_used)| *is_used && !columns.contains(column))
-    {
-        return Err(Error::rejected(format!("the table has no column for the event's {}", column.name())));
-    }
-    if event.expires.is_some() {
-        return Err(Error::rejected("the table has no column for the time at which the event expires"));
-    }
-    Ok(())
 }

@@ -7,7 +7,13 @@
 //! What the drivers share is here and has no I/O: what a lease holds ([`cursor`]), how a row becomes an event ([`row`]), and
 //! what operators see of it ([`look`]).
 
+#[cfg(feature = "mysql")]
+mod admin;
 pub(in crate::store) mod cursor;
+#[cfg(feature = "mysql")]
+pub(in crate::store) mod driver;
+#[cfg(feature = "mysql")]
+pub(in crate::store) mod engine;
 pub(in crate::store) mod look;
 pub(in crate::store) mod row;
 

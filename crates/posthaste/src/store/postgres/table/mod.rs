@@ -33,9 +33,9 @@ use tokio::time::Instant;
 
 use super::error::explain;
 use super::pool::{Connection, Connections};
-use super::waiting::Waiting;
 use crate::store::table::cursor::Cursor;
 use crate::store::table::look::Said;
+use crate::store::waiting::Waiting;
 use crate::store::{StoreOptions, TableOptions};
 
 /// An outbox table of somebody else in a Postgres database.

@@ -14,7 +14,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// What lanes that wait have heard.
 #[derive(Default)]
-pub(super) struct Waiting(Mutex<HashMap<LaneName, Lane>>);
+pub(in crate::store) struct Waiting(Mutex<HashMap<LaneName, Lane>>);
 
 struct Lane {
     /// Kept from wait to wait, so that a ring between a claim and the next wait is not missed.
@@ -36,12 +36,12 @@ impl Waiting {
     }
 
     /// Begins to listen for a lane, unless that was begun before.
-    pub(super) fn listen(&self, lane: &LaneName, signal: &Signal) {
+    pub(in crate::store) fn listen(&self, lane: &LaneName, signal: &Signal) {
         self.lanes().entry(lane.clone()).or_insert_with(|| Lane::new(signal));
     }
 
     /// Remembers how a claim ended.
-    pub(super) fn claimed(&self, lane: &LaneName, found: bool, is_partial: bool) {
+    pub(in crate::store) fn claimed(&self, lane: &LaneName, found: bool, is_partial: bool) {
         if let Some(lane) = self.lanes().get_mut(lane) {
             lane.is_partial |= is_partial;
             lane.pause = if found { PAUSE_MIN } else { (lane.pause * 2).min(PAUSE_MAX) };
@@ -49,7 +49,7 @@ impl Waiting {
     }
 
     /// Returns when there may be work, or at the limit.
-    pub(super) async fn wait(&self, name: &LaneName, signal: &Signal, at_most: Duration) {
+    pub(in crate::store) async fn wait(&self, name: &LaneName, signal: &Signal, at_most: Duration) {
         let (mut listener, pause) = {
             let mut lanes = self.lanes();
             let lane = lanes.entry(name.clone()).or_insert_with(|| Lane::new(signal));

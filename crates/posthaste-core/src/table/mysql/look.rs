@@ -1,0 +1,116 @@
+//! What operators see and do.
+
+use super::{Asked, NOW, as_text, column, event_columns, from_text, list, micros, moment, payload};
+use crate::table::text::{also_set, since_when, unlocked};
+use crate::table::{Column, Shape, StateName};
+
+/// Only what is asked stands in the text: a condition that is switched off by a parameter keeps every index from being used.
+fn matching(shape: &Shape, which: &str, asked: Asked) -> String {
+    let created = column(shape, Column::CreatedAt);
+    let mut all = vec![which.to_owned()];
+    if asked.ids {
+        all.push(format!(
+            "{} IN (SELECT {} FROM {})",
+            column(shape, Column::Id),
+            from_text(shape, Column::Id, "j.v$"),
+            list(shape, Column::Id, "?1", "j")
+        ));
+    }
+    if asked.event_type {
+        all.push(same_text(&as_text(shape, Column::Type), "?2"));
+    }
+    if asked.key {
+        all.push(if shape.has(Column::Key) {
+            same_text(&as_text(shape, Column::Key), "?3")
+        } else {
+            "FALSE".to_owned()
+        });
+    }
+    if asked.since {
+        all.push(format!("{created} >= {}", moment("?4")));
+    }
+    if asked.until {
+        all.push(format!("{created} < {}", moment("?5")));
+    }
+    if asked.after {
+        let (at, tie) = (moment("?6"), page_tie(shape));
+        let place = if shape.has(Column::Sequence) { "CAST(?7 AS SIGNED)" } else { "?7" };
+        all.push(format!("({created} < {at} OR {created} = {at} AND {tie} < {place})"));
+    }
+    all.join(" AND ")
+}
+
+/// That two texts are the same, byte by byte, whatever the collation of the column says.
+fn same_text(text: &str, parameter: &str) -> String {
+    format!("CAST({text} AS BINARY) = CAST({parameter} AS BINARY)")
+}
+
+/// What tells rows of one moment apart.
+fn page_tie(shape: &Shape) -> String {
+    match shape.quoted(Column::Sequence) {
+        Some(name) => format!("t.{name}"),
+        None => as_text(shape, Column::Id),
+    }
+}
+
+pub(super) fn find(shape: &Shape, which: &str, asked: Asked) -> String {
+    let or_null = |of: Column, read: &dyn Fn(Column) -> String| {
+        if shape.has(of) { read(of) } else { "NULL".to_owned() }
+    };
+    format!(
+        "SELECT {}, {}, {}, {}, CAST(OCTET_LENGTH({}) AS SIGNED), {} FROM {} AS t WHERE {} \
+         ORDER BY {} DESC, {} DESC LIMIT ?8",
+        event_columns(shape),
+        as_text(shape, Column::Status),
+        or_null(Column::LastError, &|of| as_text(shape, of)),
+        or_null(Column::UpdatedAt, &|of| micros(&column(shape, of))),
+        payload(shape),
+        micros(NOW),
+        shape.profile.table.quoted(),
+        matching(shape, which, asked),
+        column(shape, Column::CreatedAt),
+        page_tie(shape),
+    )
+}
+
+pub(super) fn find_count(shape: &Shape, which: &str, asked: Asked) -> String {
+    format!(
+        "SELECT count(*) FROM {} AS t WHERE {}",
+        shape.profile.table.quoted(),
+        matching(shape, which, asked)
+    )
+}
+
+pub(super) fn again(shape: &Shape, which: &str, asked: Asked) -> String {
+    format!(
+        "UPDATE {} AS t SET {} = {}, {} = 0, {} = {NOW}, {}{} WHERE {} LIMIT ?8",
+        shape.profile.table.quoted(),
+        column(shape, Column::Status),
+        shape.profile.states.pending.literal(),
+        column(shape, Column::Attempts),
+        column(shape, Column::AvailableAt),
+        unlocked(shape, NOW),
+        also_set(shape, Column::DeliveredAt, "NULL"),
+        matching(shape, which, asked),
+    )
+}
+
+/// Rows of a terminal state whose time in it, or at least in the table, is over.
+fn old(shape: &Shape, state: &StateName, since: Column) -> String {
+    format!(
+        "{} = {} AND {} < {NOW} - INTERVAL ?1 * 1000 MICROSECOND",
+        column(shape, Column::Status),
+        state.literal(),
+        since_when(shape, since),
+    )
+}
+
+pub(super) fn prune(shape: &Shape, state: &StateName, since: Column) -> String {
+    // A DELETE of one table has no other name for it.
+    let old = old(shape, state, since).replace("t.\"", "\"");
+    format!("DELETE FROM {} WHERE {old} LIMIT ?2", shape.profile.table.quoted())
+}
+
+pub(super) fn prune_count(shape: &Shape, state: &StateName, since: Column) -> String {
+    format!("SELECT count(*) FROM {} AS t WHERE {}", shape.profile.table.quoted(), old(shape, state, since))
+}

@@ -1,0 +1,401 @@
+//! The statements of the table engine on MariaDB and MySQL, made from a shape.
+//!
+//! Names stand in double quotes, so a connection has `ANSI_QUOTES` in its `sql_mode`. Lists travel as JSON and become rows by
+//! `JSON_TABLE`, with the types of the columns that they are compared with, so that rows are found by their index; a name there
+//! ends with `$`, which no name of a table's column has. An `UPDATE`
+//! assigns from left to right here: whatever is decided by the attempts stands before they are counted.
+
+mod claim;
+mod insert;
+mod look;
+mod settle;
+
+pub use insert::MysqlInsert;
+
+use super::text::{self, As};
+use super::{Column, Kind, Shape};
+use crate::admin::EventState;
+
+/// What the relay asks the catalog about a table: schema or NULL, name.
+const COLUMNS: &str = include_str!("columns.sql");
+
+/// A statement with plain placeholders, made from one with numbered ones: a value that is used twice is handed over twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MysqlText {
+    /// The text.
+    pub text: String,
+    /// Which value belongs to each placeholder, counted from 0.
+    pub order: Vec<usize>,
+}
+
+impl MysqlText {
+    fn of(numbered: &str) -> Self {
+        let (mut text, mut order) = (String::with_capacity(numbered.len()), Vec::new());
+        let mut parts = numbered.split('?');
+        text.push_str(parts.next().unwrap_or_default());
+        for part in parts {
+            let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+            let number: usize = part[..digits].parse().expect("a number stands after each question mark");
+            order.push(number - 1);
+            text.push('?');
+            text.push_str(&part[digits..]);
+        }
+        Self { text, order }
+    }
+}
+
+/// The texts of all statements on one table. Where a parameter is a list, it is a JSON array; where it has rows, an array of
+/// arrays.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct MysqlTableSql {
+    /// Locks rows to claim and answers their ids and weights: rows at most, place in microseconds since 1970.
+    pub pick: MysqlText,
+    /// The same from the beginning.
+    pub pick_from_start: MysqlText,
+    /// In the order of a key, without locks: rows at most, place, own tokens, ids of slow rows.
+    pub pick_ordered: MysqlText,
+    /// The same from the beginning.
+    pub pick_ordered_from_start: MysqlText,
+    /// The name of the lock by which claims in order come one after another.
+    pub order_lock: String,
+    /// Leases rows that are pending: ids, token.
+    pub take: MysqlText,
+    /// Reads what a claim leased: ids, token.
+    pub read: MysqlText,
+    /// Records deliveries: ids, tokens.
+    pub delivered: MysqlText,
+    /// Records failures that are tried again: rows of id, pause in milliseconds and error; tokens.
+    pub retry: MysqlText,
+    /// Records deaths: rows of id, error and whether the budget was spent; tokens.
+    pub dead: MysqlText,
+    /// Hands back what was not sent: ids, tokens.
+    pub released: MysqlText,
+    /// Gives up what was sent and not answered: ids, tokens. Counts as an attempt.
+    pub abandoned: MysqlText,
+    /// The ids of whatever these claims hold: tokens.
+    pub held_by: MysqlText,
+    /// Renews leases: ids, tokens.
+    pub renewed: MysqlText,
+    /// Locks rows whose lease has ended and answers their ids and whether they die by it: milliseconds, rows at most, budget.
+    pub expired: MysqlText,
+    /// Takes back rows that are locked by that: ids, budget.
+    pub sweep: MysqlText,
+    /// Counts the rows by state.
+    pub counts: MysqlText,
+    /// Adds an event: id, type, payload, when it is available in microseconds since 1970, in how many microseconds it is, and the
+    /// columns of [`insert_columns`](Self::insert_columns). Fails for one that is there.
+    pub insert: MysqlText,
+    /// Which columns an insert has values for after its first five.
+    pub insert_columns: Vec<Column>,
+    /// The event with this id.
+    pub same: MysqlText,
+    /// Removes delivered rows: age in milliseconds, rows at most.
+    pub prune_delivered: MysqlText,
+    /// Removes dead rows: age in milliseconds, rows at most.
+    pub prune_dead: MysqlText,
+    /// Counts what the two would remove: age in milliseconds.
+    pub count_delivered: MysqlText,
+    /// Counts dead ones.
+    pub count_dead: MysqlText,
+    shape: Shape,
+}
+
+/// The names of the indexes by which rows must be found. The server would rather read a small table as a whole, and lock on its
+/// way what others have in hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Indexes {
+    /// Begins with the id.
+    pub by_id: String,
+    /// Begins with the state and the time from which a row is due, if there is one.
+    pub by_time: Option<String>,
+}
+
+/// Where they stand in a text.
+const BY_ID: &str = "@by_id";
+const BY_TIME: &str = "@by_time";
+
+impl Indexes {
+    fn put_into(&self, text: &str) -> String {
+        let force = |name: &String| format!("FORCE INDEX (\"{}\")", name.replace('"', "\"\""));
+        let by_time = self.by_time.as_ref().map(force).unwrap_or_default();
+        text.replace(BY_ID, &force(&self.by_id)).replace(BY_TIME, &by_time)
+    }
+}
+
+/// Which parts of a question are asked; the values keep their numbers whether they are used or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Asked {
+    /// By ids (1).
+    pub ids: bool,
+    /// By type (2).
+    pub event_type: bool,
+    /// By key (3).
+    pub key: bool,
+    /// Not before (4), in microseconds since 1970.
+    pub since: bool,
+    /// Before (5).
+    pub until: bool,
+    /// After the end of a page: its time (6) and tie (7).
+    pub after: bool,
+}
+
+impl MysqlTableSql {
+    /// The statements for a table of this shape.
+    pub fn new(shape: Shape, indexes: &Indexes) -> Self {
+        let (s, states) = (&shape, &shape.profile.states);
+        let insert_columns = text::insert_columns(s);
+        let made = |numbered: String| MysqlText::of(&indexes.put_into(&numbered));
+        Self {
+            pick: made(claim::pick(s, false)),
+            pick_from_start: made(claim::pick(s, true)),
+            pick_ordered: made(claim::pick_ordered(s, false)),
+            pick_ordered_from_start: made(claim::pick_ordered(s, true)),
+            order_lock: format!("posthaste {}", s.profile.table.to_string().to_lowercase()),
+            take: made(claim::take(s)),
+            read: made(claim::read(s)),
+            delivered: made(settle::delivered(s)),
+            retry: made(settle::retry(s)),
+            dead: made(settle::dead(s)),
+            released: made(settle::released(s)),
+            abandoned: made(settle::abandoned(s)),
+            held_by: made(settle::held_by(s)),
+            renewed: made(settle::renewed(s)),
+            expired: made(settle::expired(s)),
+            sweep: made(settle::sweep(s)),
+            counts: made(text::counts(s, &due(s), &micros(&column(s, Column::CreatedAt)))),
+            insert: made(settle::insert(s, &insert_columns)),
+            insert_columns,
+            same: made(settle::same(s)),
+            prune_delivered: made(look::prune(s, &states.delivered, Column::DeliveredAt)),
+            prune_dead: made(look::prune(s, &states.dead, Column::UpdatedAt)),
+            count_delivered: made(look::prune_count(s, &states.delivered, Column::DeliveredAt)),
+            count_dead: made(look::prune_count(s, &states.dead, Column::UpdatedAt)),
+            shape,
+        }
+    }
+
+    /// Asks the catalog about a table: its schema (NULL: the one of the connection), its name.
+    pub fn columns() -> &'static str {
+        COLUMNS
+    }
+
+    /// The shape that these statements are for.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Finds rows, the newest first; the values are those of [`Asked`], then rows at most (8).
+    pub fn find(&self, which: &str, asked: Asked) -> MysqlText {
+        MysqlText::of(&look::find(&self.shape, which, asked))
+    }
+
+    /// Counts the rows that match; values as [`find`](Self::find).
+    pub fn find_count(&self, which: &str, asked: Asked) -> MysqlText {
+        MysqlText::of(&look::find_count(&self.shape, which, asked))
+    }
+
+    /// Makes rows pending again, with a fresh budget; values as [`find`](Self::find).
+    pub fn again(&self, which: &str, asked: Asked) -> MysqlText {
+        MysqlText::of(&look::again(&self.shape, which, asked))
+    }
+
+    /// The condition that rows are in this state; `None` where a table cannot tell it.
+    pub fn in_state(&self, state: EventState) -> Option<String> {
+        text::in_state(&self.shape, state, &due(&self.shape))
+    }
+}
+
+/// The database's time, in UTC whatever the zone of the connection is.
+const NOW: &str = "UTC_TIMESTAMP(6)";
+
+fn column(shape: &Shape, column: Column) -> String {
+    format!("t.{}", shape.needed(column))
+}
+
+/// A time as microseconds since 1970.
+fn micros(time: &str) -> String {
+    format!("TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', {time})")
+}
+
+/// The time that a parameter gives in microseconds since 1970.
+fn moment(parameter: &str) -> String {
+    format!("(TIMESTAMP'1970-01-01 00:00:00.000000' + INTERVAL {parameter} MICROSECOND)")
+}
+
+/// That a row's time has come, in a form for which an index is of use.
+fn due(shape: &Shape) -> String {
+    let available = column(shape, Column::AvailableAt);
+    if shape.found(Column::AvailableAt).is_some_and(|found| found.nullable) {
+        format!("({available} <= {NOW} OR {available} IS NULL)")
+    } else {
+        format!("({available} <= {NOW})")
+    }
+}
+
+/// Whether UUIDs are kept as their sixteen bytes.
+fn is_binary(shape: &Shape, column: Column) -> bool {
+    shape.found(column).is_some_and(|found| found.kind == Kind::Uuid && found.sql_type.starts_with("binary"))
+}
+
+/// A column as text.
+fn as_text(shape: &Shape, of: Column) -> String {
+    let name = column(shape, of);
+    if is_binary(shape, of) {
+        let dashed = [9, 14, 19, 24]
+            .iter()
+            .fold(format!("HEX({name})"), |hex, at| format!("INSERT({hex}, {at}, 0, '-')"));
+        return format!("LOWER({dashed})");
+    }
+    format!("CAST({name} AS CHAR CHARACTER SET utf8mb4)")
+}
+
+/// A text as this column keeps it.
+fn from_text(shape: &Shape, column: Column, value: &str) -> String {
+    match shape.found(column) {
+        _ if is_binary(shape, column) => format!("UNHEX(REPLACE({value}, '-', ''))"),
+        Some(found) if found.kind == Kind::Uuid => format!("CAST({value} AS {})", found.sql_type),
+        _ => value.to_owned(),
+    }
+}
+
+/// The type that a value from JSON gets, so that it is compared with this column by its index.
+fn json_type(shape: &Shape, column: Column) -> &str {
+    match shape.found(column) {
+        Some(found) if matches!(found.kind, Kind::Text | Kind::Enum) => {
+            // A list of values is no type of JSON_TABLE, and a text without a length is none of an index.
+            if found.sql_type.starts_with("varchar") || found.sql_type.starts_with("char") {
+                &found.sql_type
+            } else {
+                "varchar(255) CHARACTER SET utf8mb4"
+            }
+        }
+        Some(found) if found.kind == Kind::Int => "bigint",
+        _ => "varchar(64) CHARACTER SET utf8mb4",
+    }
+}
+
+/// A list of values to compare with this column, as rows with the one column `v$`.
+fn list(shape: &Shape, column: Column, parameter: &str, alias: &str) -> String {
+    format!("JSON_TABLE({parameter}, '$[*]' COLUMNS (v$ {} PATH '$')) AS {alias}", json_type(shape, column))
+}
+
+/// Rows of the table by the ids of a list (`?1`).
+fn named(shape: &Shape) -> String {
+    by_id(shape, &list(shape, Column::Id, "?1", "j"), "j.v$")
+}
+
+/// Rows of the table by an id of other rows. The order of the tables is said: what names a row, then the row by its index.
+fn by_id(shape: &Shape, from: &str, id: &str) -> String {
+    format!(
+        "{from} STRAIGHT_JOIN {} AS t {BY_ID} ON {} = {}",
+        shape.profile.table.quoted(),
+        column(shape, Column::Id),
+        from_text(shape, Column::Id, id)
+    )
+}
+
+/// The payload as bytes, text in UTF-8.
+fn payload(shape: &Shape) -> String {
+    let name = column(shape, Column::Payload);
+    match shape.found(Column::Payload).map(|found| found.kind) {
+        Some(Kind::Bytes) => name,
+        _ => format!("CAST(CONVERT({name} USING utf8mb4) AS BINARY)"),
+    }
+}
+
+/// The columns of an event, in the order in which a row is read.
+fn event_columns(shape: &Shape) -> String {
+    text::event_columns(|of, read| match (shape.quoted(of), read) {
+        (None, _) => "NULL".to_owned(),
+        (Some(_), As::Text) => as_text(shape, of),
+        (Some(name), As::Int) => format!("CAST(t.{name} AS SIGNED)"),
+        (Some(name), As::Time) => micros(&format!("t.{name}")),
+        (Some(_), As::Payload) => payload(shape),
+    })
+}
+
+/// An error as the column takes it: in its characters, and no longer.
+fn error_text(shape: &Shape, value: &str) -> String {
+    let Some(found) = shape.found(Column::LastError) else { return value.to_owned() };
+    let charset = found.sql_type.split_once("CHARACTER SET ").map(|(_, rest)| rest);
+    let charset = charset.and_then(|rest| rest.split(' ').next()).unwrap_or("utf8mb4");
+    let chars =
+        found.chars_max.unwrap_or(u32::MAX) / if found.sql_type.starts_with("varchar") { 1 } else { 4 };
+    format!("LEFT(CONVERT({value} USING {charset}), {})", chars.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shape::tests::reference;
+    use super::super::{Found, Profile};
+    use super::*;
+
+    /// The reference table as MariaDB describes it.
+    fn described() -> Vec<Found> {
+        let mut found = reference();
+        for column in &mut found {
+            column.sql_type = match column.kind {
+                Kind::Uuid => "uuid",
+                Kind::Int => "int(11)",
+                Kind::Bytes => "longblob",
+                Kind::Time => "datetime(6)",
+                _ => "varchar(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+            }
+            .to_owned();
+        }
+        found
+    }
+
+    fn sql(found: &[Found], profile: Profile) -> MysqlTableSql {
+        let indexes = Indexes { by_id: "PRIMARY".to_owned(), by_time: None };
+        MysqlTableSql::new(Shape::of(profile, found, false).unwrap(), &indexes)
+    }
+
+    #[test]
+    fn a_value_that_is_used_twice_is_handed_over_twice() {
+        let text = MysqlText::of("a = ?2 AND b = ?1 AND c = ?2 LIMIT ?12");
+        assert_eq!(text.text, "a = ? AND b = ? AND c = ? LIMIT ?");
+        assert_eq!(text.order, [1, 0, 1, 11]);
+    }
+
+    #[test]
+    fn the_reference_table_needs_no_more_than_it_has() {
+        let sql = sql(&described(), Profile::open_outbox());
+        for absent in ["ordering_key", "max_attempts", "\"topic\""] {
+            let all =
+                [&sql.pick, &sql.retry, &sql.insert, &sql.sweep].map(|text| text.text.as_str()).concat();
+            assert!(!all.contains(absent), "{absent}");
+        }
+        assert!(sql.pick.text.ends_with("FOR UPDATE SKIP LOCKED"), "{}", sql.pick.text);
+        assert!(sql.delivered.text.contains("CAST(j.v$ AS uuid)"), "{}", sql.delivered.text);
+        assert!(sql.delivered.text.contains("FORCE INDEX (\"PRIMARY\")"), "{}", sql.delivered.text);
+        assert!(!sql.pick.text.contains('@'), "{}", sql.pick.text);
+    }
+
+    #[test]
+    fn what_is_decided_by_the_attempts_stands_before_they_are_counted() {
+        let mut found = described();
+        let most = Found { name: "max_attempts".to_owned(), ..found[6].clone() };
+        found.push(most);
+        let profile = Profile::open_outbox().with(Column::MaxAttempts, "max_attempts".parse().unwrap());
+        let sql = sql(&found, profile);
+        for text in [&sql.retry.text, &sql.dead.text, &sql.sweep.text] {
+            let set = &text[text.find(" SET t.").unwrap()..];
+            let counted = set.find("t.\"attempts\" = ").unwrap();
+            let state = set.find("t.\"status\" = CASE").unwrap();
+            assert!(state < counted, "{text}");
+            assert!(!set[counted + 14..].contains("\"max_attempts\""), "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_of_a_uuid_are_read_and_written_as_its_text() {
+        let mut found = described();
+        found[0].sql_type = "binary(16)".to_owned();
+        let sql = sql(&found, Profile::open_outbox());
+        assert!(sql.read.text.contains("INSERT(HEX(t.\"event_id\"), 9, 0, '-')"), "{}", sql.read.text);
+        assert!(sql.insert.text.contains("UNHEX(REPLACE(?, '-', ''))"), "{}", sql.insert.text);
+    }
+}

@@ -1,0 +1,127 @@
+//! What statements say in the same words, whatever database they are for.
+
+use super::{Column, Shape, StateName};
+use crate::admin::EventState;
+
+/// What is stored of a row that was sent when its relay ended.
+pub(super) const UNANSWERED: &str = "'UNANSWERED: the relay ended before the target answered'";
+/// What is stored of a row whose lease ended.
+pub(super) const LEASE_EXPIRED: &str = "'LEASE_EXPIRED: the relay that held it gave no sign of life'";
+
+/// `, name = value` for a column that the table may not have.
+pub(super) fn also_set(shape: &Shape, column: Column, value: &str) -> String {
+    shape.quoted(column).map(|name| format!(", {name} = {value}")).unwrap_or_default()
+}
+
+/// What a row that leaves the hands of a relay has in common with others: no lease.
+pub(super) fn unlocked(shape: &Shape, now: &str) -> String {
+    let (locked_by, locked_at) = (shape.needed(Column::LockedBy), shape.needed(Column::LockedAt));
+    format!("{locked_by} = NULL, {locked_at} = NULL{}", also_set(shape, Column::UpdatedAt, now))
+}
+
+/// The columns that an insert fills beside those that every table has.
+pub(super) fn insert_columns(shape: &Shape) -> Vec<Column> {
+    insertable(|column| shape.has(column))
+}
+
+/// Those of them that a table has.
+pub(super) fn insertable(has: impl Fn(Column) -> bool) -> Vec<Column> {
+    let optional = [
+        Column::Key,
+        Column::Headers,
+        Column::Topic,
+        Column::Source,
+        Column::Subject,
+        Column::ContentType,
+        Column::Version,
+        Column::OccurredAt,
+    ];
+    optional.into_iter().filter(|column| has(*column)).collect()
+}
+
+/// How a column of an event is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum As {
+    Text,
+    Int,
+    Time,
+    Payload,
+}
+
+/// The columns of an event, in the order in which every driver reads a row.
+pub(super) fn event_columns(read: impl Fn(Column, As) -> String) -> String {
+    [
+        (Column::Id, As::Text),
+        (Column::Type, As::Text),
+        (Column::Topic, As::Text),
+        (Column::Key, As::Text),
+        (Column::Headers, As::Text),
+        (Column::Payload, As::Payload),
+        (Column::Attempts, As::Int),
+        (Column::CreatedAt, As::Time),
+        (Column::AvailableAt, As::Time),
+        (Column::Source, As::Text),
+        (Column::Subject, As::Text),
+        (Column::ContentType, As::Text),
+        (Column::Version, As::Int),
+        (Column::OccurredAt, As::Time),
+        (Column::Sequence, As::Int),
+    ]
+    .map(|(column, kind)| read(column, kind))
+    .join(", ")
+}
+
+/// Counts the rows by state: fresh, waiting, delivered, dead, the oldest that is fresh, and those in a
+/// state that the profile does not name. `due` is the condition that a row's
+/// time has come, `created` how its age is read.
+pub(super) fn counts(shape: &Shape, due: &str, created: &str) -> String {
+    let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
+    let states = &shape.profile.states;
+    let (pending, delivering) = (states.pending.literal(), states.delivering.literal());
+    // Claimed and not answered yet is as good as unread: nothing is recorded of it.
+    let fresh =
+        format!("t.{attempts} = 0 AND (t.{status} = {pending} AND {due} OR t.{status} = {delivering})");
+    let count = |condition: &str| format!("count(CASE WHEN {condition} THEN 1 END)");
+    let is = |state: &StateName| format!("t.{status} = {}", state.literal());
+    format!(
+        "SELECT {}, {}, {}, {}, min(CASE WHEN {fresh} THEN {created} END), {} FROM {} AS t",
+        count(&fresh),
+        count(&format!("t.{status} IN ({pending}, {delivering}) AND NOT ({fresh})")),
+        count(&is(&states.delivered)),
+        count(&is(&states.dead)),
+        count(&format!(
+            "(t.{status} IN ({pending}, {delivering}, {}, {})) IS NOT TRUE",
+            states.delivered.literal(),
+            states.dead.literal()
+        )),
+        shape.profile.table.quoted()
+    )
+}
+
+/// That a row is in a state; what is behind its key is not told apart from what is fresh.
+pub(super) fn in_state(shape: &Shape, state: EventState, due: &str) -> Option<String> {
+    let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
+    let states = &shape.profile.states;
+    let is = |state: &StateName| format!("t.{status} = {}", state.literal());
+    let pending = is(&states.pending);
+    Some(match state {
+        EventState::Pending => format!("({pending} OR {})", is(&states.delivering)),
+        EventState::Retrying => format!("{pending} AND t.{attempts} > 0"),
+        EventState::Scheduled => format!("{pending} AND t.{attempts} = 0 AND NOT {due}"),
+        EventState::Delivering => is(&states.delivering),
+        EventState::Delivered => is(&states.delivered),
+        EventState::Dead => is(&states.dead),
+        EventState::Behind | EventState::Discarded => return None,
+    })
+}
+
+/// The column that says since when a row is in a terminal state, or at least in the table.
+pub(super) fn since_when(shape: &Shape, since: Column) -> String {
+    let at = shape.quoted(since).or_else(|| shape.quoted(Column::UpdatedAt));
+    format!("t.{}", at.unwrap_or_else(|| shape.needed(Column::CreatedAt)))
+}
+
+/// What tells rows of one moment apart.
+pub(super) fn tie(shape: &Shape) -> String {
+    shape.quoted(Column::Sequence).unwrap_or_else(|| shape.needed(Column::Id))
+}

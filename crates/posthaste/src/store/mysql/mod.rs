@@ -1,0 +1,198 @@
+//! Outbox tables on MariaDB and MySQL.
+//!
+//! * A claim is a transaction of three statements (`claim.rs`): picks and locks with `FOR UPDATE SKIP LOCKED`, leases, reads.
+//!   In order per key, claims follow a named lock.
+//! * Outcomes go by kind, one statement each, in one transaction where there are several (`settle.rs`).
+//! * A connection on which something was asked and not answered is closed and never used again (`pool.rs`): the driver's own
+//!   pool would hand it on, with a transaction that may be open.
+//! * What a dropped claim may have taken is handed back after the server has ended its connection.
+
+mod admin;
+mod check;
+mod claim;
+mod dedup;
+mod error;
+mod pool;
+mod settle;
+
+use std::time::Duration;
+
+use posthaste_core::Result;
+use posthaste_core::envelope::Envelope;
+use posthaste_core::lane::LaneSpec;
+use posthaste_core::publisher::Published;
+use posthaste_core::table::{Column, MysqlTableSql, Profile, Shape};
+use posthaste_core::time::micros;
+
+pub(in crate::store) use self::dedup::MysqlDedup;
+use self::error::{Db, told};
+use self::pool::{Connection, Connections};
+use super::table::cursor::{Left, Sorted};
+use super::table::driver::{Ask, Counted, Driver, Question, Seen, Terminal};
+use super::table::engine::Table;
+use super::table::row::RawRow;
+use crate::store::{StoreOptions, TableOptions};
+
+/// An outbox table of somebody else in a MariaDB or MySQL database.
+pub(in crate::store) type MysqlTable = Table<Mysql>;
+
+/// A MariaDB or MySQL server.
+pub(in crate::store) struct Mysql {
+    connections: Connections,
+}
+
+/// Opens the database at this URL; nothing is connected before it is needed, and nothing is ever made there.
+///
+/// # Errors
+/// `Config` for a URL that cannot be used, and for a profile that makes no sense.
+pub(in crate::store) fn open(url: &str, table: TableOptions, options: StoreOptions) -> Result<MysqlTable> {
+    let connections = Connections::open(url, &options)?;
+    Table::new(Mysql { connections }, table, options)
+}
+
+/// How often a transaction is tried that the server ended for the sake of another one.
+const TRIES_MAX: u32 = 5;
+
+/// Counts the tries of one transaction.
+#[derive(Default)]
+struct Tries(u32);
+
+impl Tries {
+    /// Whether what failed like this should be tried again. Its transaction is undone first.
+    async fn again(&mut self, error: &sqlx::Error, on: &mut Connection) -> bool {
+        on.undo().await;
+        self.0 += 1;
+        error::is_deadlock(error) && self.0 < TRIES_MAX && on.is_usable()
+    }
+}
+
+/// Runs a transaction on a connection, again if it lost a deadlock; answers what the server says about a table that is not ours.
+macro_rules! tried {
+    ($sql:expr, $connection:expr, $once:expr) => {{
+        let mut tries = super::Tries::default();
+        loop {
+            match $once.await {
+                Ok(answer) => break Ok(answer),
+                Err(error) if tries.again(&error, $connection).await => {}
+                Err(error) => break Err(super::error::told(error, $sql)),
+            }
+        }
+    }};
+}
+use tried;
+
+/// How many milliseconds a span has, as statements take it.
+fn millis(span: Duration) -> i64 {
+    micros(span) / 1_000
+}
+
+/// A list as JSON.
+fn list(items: &[String]) -> String {
+    serde_json::to_string(items).expect("a list of strings is always JSON")
+}
+
+impl Driver for Mysql {
+    type Sql = MysqlTableSql;
+    /// The connection on which claims are made.
+    type Kept = Option<Connection>;
+
+    fn shape(sql: &MysqlTableSql) -> &Shape {
+        sql.shape()
+    }
+
+    fn insert_columns(sql: &MysqlTableSql) -> &[Column] {
+        &sql.insert_columns
+    }
+
+    async fn look(&self, profile: &Profile) -> Result<MysqlTableSql> {
+        let mut connection = self.connections.get().await?;
+        let (shape, indexes) = check::check(&mut connection, profile).await?;
+        Ok(MysqlTableSql::new(shape, &indexes))
+    }
+
+    async fn warn(&self, sql: &MysqlTableSql, lane: &LaneSpec) -> Result<()> {
+        let mut connection = self.connections.get().await?;
+        check::warn(&mut connection, sql.shape(), lane).await.map_err(|error| told(error, sql))
+    }
+
+    async fn claim(&self, sql: &MysqlTableSql, ask: Ask<'_>, kept: &mut Self::Kept) -> Result<Vec<RawRow>> {
+        // One that was dropped half-way is closed; what it may have taken is known by its token.
+        if kept.as_ref().is_none_or(|connection| !connection.is_usable()) {
+            claim::end(&self.connections, kept).await?;
+            *kept = Some(self.connections.get().await?);
+        }
+        let connection = kept.as_mut().expect("it was just put there");
+        claim::claim(connection, sql, ask).await
+    }
+
+    async fn record(&self, sql: &MysqlTableSql, sorted: &Sorted) -> Result<(u64, u64)> {
+        settle::record(&mut self.connections.get().await?, sql, sorted).await
+    }
+
+    async fn hand_back(&self, sql: &MysqlTableSql, left: &Left, kept: &mut Self::Kept) -> Result<()> {
+        if !left.unsure.is_empty() {
+            claim::end(&self.connections, kept).await?;
+        }
+        *kept = None;
+        settle::hand_back(&mut self.connections.get().await?, sql, left).await
+    }
+
+    async fn sweep(
+        &self,
+        sql: &MysqlTableSql,
+        lease: Duration,
+        rows: u32,
+        budget: u32,
+    ) -> Result<(u64, u64)> {
+        settle::sweep(&mut self.connections.get().await?, sql, lease, rows, budget).await
+    }
+
+    async fn count(&self, sql: &MysqlTableSql) -> Result<Counted> {
+        let counted = admin::count(&mut self.connections.get().await?, sql).await;
+        counted.map_err(|error| told(error, sql))
+    }
+
+    async fn find(&self, sql: &MysqlTableSql, question: &Question) -> Result<Vec<Seen>> {
+        let found = admin::find(&mut self.connections.get().await?, sql, question).await;
+        found.map_err(|error| told(error, sql))
+    }
+
+    async fn matched(&self, sql: &MysqlTableSql, question: &Question) -> Result<u64> {
+        let matched = admin::matched(&mut self.connections.get().await?, sql, question).await;
+        matched.map_err(|error| told(error, sql))
+    }
+
+    async fn again(&self, sql: &MysqlTableSql, question: &Question) -> Result<u64> {
+        admin::again(&mut self.connections.get().await?, sql, question).await
+    }
+
+    async fn prune(
+        &self,
+        sql: &MysqlTableSql,
+        what: Terminal,
+        age: Duration,
+        remove: Option<u32>,
+    ) -> Result<u64> {
+        admin::prune(&mut self.connections.get().await?, sql, what, age, remove).await
+    }
+
+    async fn insert(&self, sql: &MysqlTableSql, events: &[Envelope]) -> Result<Vec<Published>> {
+        let mut connection = self.connections.get().await?;
+        match settle::insert(&mut connection, sql, events).await {
+            // The server ended it: for the sake of another transaction, or because this process stood still.
+            Err(error) if error.retryable() && connection.is_rolled_back() => {
+                drop(connection);
+                settle::insert(&mut self.connections.get().await?, sql, events).await
+            }
+            answer => answer,
+        }
+    }
+}
+
+/// A column of a row, of which the statement says what it is.
+fn get<'r, T>(row: &'r sqlx::mysql::MySqlRow, column: usize) -> Db<T>
+where
+    T: sqlx::Decode<'r, sqlx::MySql>,
+{
+    sqlx::Row::try_get_unchecked(row, column)
+}

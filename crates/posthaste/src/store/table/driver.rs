@@ -1,0 +1,146 @@
+//! What a database does for the table engine; everything else is [`Table`](super::engine::Table)'s.
+
+use std::time::Duration;
+
+use posthaste_core::Result;
+use posthaste_core::envelope::Envelope;
+use posthaste_core::lane::LaneSpec;
+use posthaste_core::publisher::Published;
+use posthaste_core::store::Room;
+use posthaste_core::table::{Column, Profile, Shape};
+use posthaste_core::time::Timestamp;
+
+use super::cursor::{Cursor, Left, Look, Sorted, Token};
+use super::look::Progress;
+use super::row::RawRow;
+
+/// A database with outbox tables.
+///
+/// Dropping any of its futures leaves no transaction open. What a dropped claim took is found by
+/// [`hand_back`](Driver::hand_back).
+pub(in crate::store) trait Driver: Send + Sync + 'static {
+    /// The statements for a table as it was last seen.
+    type Sql: Send + Sync + 'static;
+    /// What the claims of one lease keep from one to the next.
+    type Kept: Default + Send + 'static;
+
+    /// The shape that statements are for.
+    fn shape(sql: &Self::Sql) -> &Shape;
+
+    /// Which columns a publish can fill.
+    fn insert_columns(sql: &Self::Sql) -> &[Column];
+
+    /// Looks at the table: `Unavailable` while there is none, `Config` for all that is missing, wrong or forbidden.
+    fn look(&self, profile: &Profile) -> impl Future<Output = Result<Self::Sql>> + Send;
+
+    /// Warns of what makes this lane slow.
+    fn warn(&self, sql: &Self::Sql, lane: &LaneSpec) -> impl Future<Output = Result<()>> + Send;
+
+    /// Leases rows and reads them, in any order.
+    fn claim(
+        &self,
+        sql: &Self::Sql,
+        ask: Ask<'_>,
+        kept: &mut Self::Kept,
+    ) -> impl Future<Output = Result<Vec<RawRow>>> + Send;
+
+    /// Records outcomes, all or none, and renews what is old; answers how many rows were recorded and how many renewed.
+    fn record(&self, sql: &Self::Sql, sorted: &Sorted) -> impl Future<Output = Result<(u64, u64)>> + Send;
+
+    /// Hands back what a lease still holds: what claims took that were never answered goes back unsent, what was sent and not
+    /// answered counts as an attempt.
+    fn hand_back(
+        &self,
+        sql: &Self::Sql,
+        left: &Left,
+        kept: &mut Self::Kept,
+    ) -> impl Future<Output = Result<()>> + Send;
+
+    /// Takes back at most so many rows whose lease has ended; answers how many, and how many of them died.
+    fn sweep(
+        &self,
+        sql: &Self::Sql,
+        lease: Duration,
+        rows: u32,
+        budget: u32,
+    ) -> impl Future<Output = Result<(u64, u64)>> + Send;
+
+    /// Counts the rows by state.
+    fn count(&self, sql: &Self::Sql) -> impl Future<Output = Result<Counted>> + Send;
+
+    /// Finds rows, the newest first; `None` where no row can be in the state that is asked for.
+    fn find(&self, sql: &Self::Sql, question: &Question) -> impl Future<Output = Result<Vec<Seen>>> + Send;
+
+    /// Counts the rows that a question matches.
+    fn matched(&self, sql: &Self::Sql, question: &Question) -> impl Future<Output = Result<u64>> + Send;
+
+    /// Makes at most so many rows pending again that a question matches.
+    fn again(&self, sql: &Self::Sql, question: &Question) -> impl Future<Output = Result<u64>> + Send;
+
+    /// Counts terminal rows that are older than this; with a number of rows removes at most so many instead.
+    fn prune(
+        &self,
+        sql: &Self::Sql,
+        what: Terminal,
+        age: Duration,
+        remove: Option<u32>,
+    ) -> impl Future<Output = Result<u64>> + Send;
+
+    /// Adds events in one transaction.
+    fn insert(
+        &self,
+        sql: &Self::Sql,
+        events: &[Envelope],
+    ) -> impl Future<Output = Result<Vec<Published>>> + Send;
+}
+
+/// What a claim asks for.
+#[derive(Clone, Copy)]
+pub(in crate::store) struct Ask<'a> {
+    pub(in crate::store) cursor: &'a Cursor,
+    pub(in crate::store) token: &'a Token,
+    pub(in crate::store) room: Room,
+    pub(in crate::store) look: Look,
+    pub(in crate::store) is_ordered: bool,
+}
+
+/// The rows of a table by state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::store) struct Counted {
+    pub(in crate::store) fresh: u64,
+    pub(in crate::store) waiting: u64,
+    pub(in crate::store) delivered: u64,
+    pub(in crate::store) dead: u64,
+    pub(in crate::store) oldest_fresh_at: Option<Timestamp>,
+    /// In a state that the profile does not name.
+    pub(in crate::store) unknown: u64,
+}
+
+/// Which rows an operator means.
+#[derive(Clone, Debug, Default)]
+pub(in crate::store) struct Question {
+    pub(in crate::store) state: Option<posthaste_core::admin::EventState>,
+    pub(in crate::store) ids: Vec<String>,
+    pub(in crate::store) event_type: Option<String>,
+    pub(in crate::store) key: Option<String>,
+    pub(in crate::store) since: Option<Timestamp>,
+    pub(in crate::store) until: Option<Timestamp>,
+    /// Where the last page ended.
+    pub(in crate::store) after: Option<(Timestamp, String)>,
+    /// How many at most.
+    pub(in crate::store) rows: u32,
+}
+
+/// A row as operators see it.
+pub(in crate::store) struct Seen {
+    pub(in crate::store) raw: RawRow,
+    pub(in crate::store) progress: Progress,
+    pub(in crate::store) payload_bytes: Option<u64>,
+}
+
+/// A state that rows do not leave by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Terminal {
+    Delivered,
+    Dead,
+}

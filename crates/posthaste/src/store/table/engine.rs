@@ -1,0 +1,380 @@
+//! The table engine over a [`Driver`]: leases, claims, settles, sweeps and what operators do.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use posthaste_core::envelope::{Envelope, fresh_id};
+use posthaste_core::lane::{LaneName, LaneSpec, Order};
+use posthaste_core::publisher::{Published, Publisher};
+use posthaste_core::schema::{Keyring, Schema, SchemaStatus};
+use posthaste_core::signal::Signal;
+use posthaste_core::store::{Claimed, Lease, Owner, Room, Settled, Standing, Store, Then};
+use posthaste_core::table::meters;
+use posthaste_core::{BoxFuture, Error, Result, crash};
+use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::Instant;
+
+use super::cursor::{Cursor, Look, Sorted, Token};
+use super::driver::{Ask, Driver};
+use super::look::{Said, fits};
+use super::row::RawRow;
+use crate::store::waiting::Waiting;
+use crate::store::{StoreOptions, TableOptions};
+
+/// How often a missing table is complained about.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
+
+/// An outbox table of somebody else in a database.
+pub(in crate::store) struct Table<D: Driver> {
+    pub(super) driver: D,
+    pub(super) options: TableOptions,
+    pub(super) signal: Signal,
+    waiting: Waiting,
+    payload_bytes_max: usize,
+    memory: Mutex<Memory<D>>,
+}
+
+/// What this process knows beyond what is stored.
+struct Memory<D: Driver> {
+    /// The statements for the table as it was last seen.
+    sql: Option<Arc<D::Sql>>,
+    /// The lease that each run of a relay acquired last.
+    leases: HashMap<String, Arc<Driving<D>>>,
+    /// What relays said of their lanes. One whose address is gone nobody takes before this process is started anew.
+    said: HashMap<LaneName, Said>,
+    /// When the missing table was last complained about.
+    complained: Option<Instant>,
+}
+
+/// A lease, its statements and what its claims keep.
+struct Driving<D: Driver> {
+    cursor: Arc<Cursor>,
+    sql: Arc<D::Sql>,
+    kept: AsyncMutex<D::Kept>,
+}
+
+impl<D: Driver> Table<D> {
+    /// The table of these options in the driver's database.
+    ///
+    /// # Errors
+    /// `Config` for a profile that makes no sense.
+    pub(in crate::store) fn new(driver: D, table: TableOptions, options: StoreOptions) -> Result<Self> {
+        table.profile.check()?;
+        let memory = Memory { sql: None, leases: HashMap::new(), said: HashMap::new(), complained: None };
+        Ok(Self {
+            driver,
+            options: table,
+            signal: options.signal,
+            waiting: Waiting::default(),
+            payload_bytes_max: options.payload_bytes_max,
+            memory: Mutex::new(memory),
+        })
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory<D>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The statements for the table, which is looked at if that was not done yet.
+    pub(super) async fn sql(&self) -> Result<Arc<D::Sql>> {
+        let known = self.memory().sql.clone();
+        match known {
+            Some(sql) => Ok(sql),
+            None => self.look().await,
+        }
+    }
+
+    async fn look(&self) -> Result<Arc<D::Sql>> {
+        let looked = self.driver.look(&self.options.profile).await;
+        let mut memory = self.memory();
+        match looked {
+            Ok(sql) => {
+                let sql = Arc::new(sql);
+                memory.sql = Some(Arc::clone(&sql));
+                memory.complained = None;
+                Ok(sql)
+            }
+            Err(error) => {
+                if error.retryable() {
+                    complain(&mut memory.complained, &error);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The lane that this process drives, or a name for it; and what its relay said.
+    pub(super) fn lane<T>(&self, tell: impl FnOnce(LaneName, Option<&Said>) -> T) -> T {
+        let memory = self.memory();
+        let driven = memory.leases.values().next().map(|driving| driving.cursor.lane.name.clone());
+        let name = driven.unwrap_or_else(super::nobodys_lane);
+        tell(name.clone(), memory.said.get(&name))
+    }
+
+    async fn take(&self, lane: &LaneSpec, owner: &Owner) -> Result<Option<Lease>> {
+        super::check_lane(lane)?;
+        if self.memory().said.get(&lane.name).is_some_and(|said| said.retired.is_some()) {
+            tracing::debug!("the lane's address is gone; start the relay anew to try it again");
+            return Ok(None);
+        }
+        let sql = self.look().await?;
+        self.driver.warn(&sql, lane).await?;
+        let cursor = Arc::new(Cursor::new(lane.clone(), owner.clone()));
+        let driving = Arc::new(Driving { cursor: Arc::clone(&cursor), sql, kept: AsyncMutex::default() });
+        let before = {
+            let mut memory = self.memory();
+            // Whoever dropped its lease without a word holds a connection no longer; its rows wait for their lease to end.
+            memory.leases.retain(|run, other| *run == owner.run || Arc::strong_count(&other.cursor) > 1);
+            memory.leases.insert(owner.run.clone(), Arc::clone(&driving))
+        };
+        if let Some(before) = before {
+            // What it held is unknown now: it may have been sent.
+            before.cursor.end();
+            self.hand_back(&before).await?;
+        }
+        // Listens before the first claim, so that no publish between a claim and a wait goes unheard.
+        self.waiting.listen(&lane.name, &self.signal);
+        cursor.sweep_is_due();
+        self.sweep(&driving).await?;
+        Ok(Some(cursor.lease()))
+    }
+
+    fn driving(&self, lease: &Lease) -> Result<Arc<Driving<D>>> {
+        let cursor = Cursor::of(lease)?;
+        let driving = self.memory().leases.get(&cursor.owner.run).cloned();
+        let driving = driving.filter(|driving| Arc::ptr_eq(&driving.cursor, &cursor));
+        driving.ok_or_else(|| Error::conflict("the lease is over: this relay acquired anew"))
+    }
+
+    async fn hand_out(&self, lease: &Lease, room: Room) -> Result<Vec<Claimed>> {
+        if room.events == 0 {
+            return Ok(Vec::new());
+        }
+        let driving = self.driving(lease)?;
+        if driving.cursor.sweep_is_due() {
+            self.sweep(&driving).await?;
+        }
+        let mut kept = driving.kept.lock().await;
+        let look = driving.cursor.look();
+        let mut claimed = self.claim_once(&driving, &mut kept, room, look).await?;
+        if claimed.is_empty() && driving.cursor.should_look_again(look) {
+            claimed = self.claim_once(&driving, &mut kept, room, Look::Whole).await?;
+        }
+        self.waiting.claimed(lease.lane(), !claimed.is_empty(), false);
+        Ok(claimed)
+    }
+
+    async fn claim_once(
+        &self,
+        driving: &Driving<D>,
+        kept: &mut D::Kept,
+        room: Room,
+        look: Look,
+    ) -> Result<Vec<Claimed>> {
+        let (cursor, shape) = (&driving.cursor, D::shape(&driving.sql));
+        let token: Token = shape.token(&cursor.owner.name, &fresh_id()).into();
+        let is_ordered = cursor.lane.order == Order::PerKey && shape.order_column().is_some();
+        let began = Instant::now();
+        cursor.begin_claim(&token);
+        let ask = Ask { cursor, token: &token, room, look, is_ordered };
+        let mut rows = self.driver.claim(&driving.sql, ask, kept).await?;
+        crash::point("claim: read");
+        if is_ordered {
+            rows.sort_by(|a, b| (a.place_in_key(), &a.id).cmp(&(b.place_in_key(), &b.id)));
+        } else {
+            rows.sort_by(|a, b| (a.place(), &a.id).cmp(&(b.place(), &b.id)));
+        }
+        let latest = rows.iter().filter_map(|row| row.available_at).max();
+        let ids = rows.iter().map(|row| (row.id.as_str(), row.attempts));
+        let tickets = cursor.end_claim(&token, began, look, ids, latest);
+        let (mut claimed, mut bad) = (Vec::with_capacity(rows.len()), Vec::new());
+        for (row, ticket) in rows.into_iter().zip(tickets) {
+            let id = row.id.clone();
+            match row.parcel() {
+                Ok(parcel) => claimed.push(Claimed::new(ticket, parcel)),
+                Err(reason) => {
+                    cursor.let_go(ticket);
+                    bad.push((id, reason));
+                }
+            }
+        }
+        if !bad.is_empty() {
+            self.set_aside(driving, &token, bad).await?;
+        }
+        Ok(claimed)
+    }
+
+    /// Rows that are no events are dead at once, with the reason; the rest flows.
+    async fn set_aside(&self, driving: &Driving<D>, token: &Token, bad: Vec<(String, String)>) -> Result<()> {
+        for (id, reason) in &bad {
+            tracing::warn!(event_id = id, reason, "a row that is no event was set aside as dead");
+        }
+        meters::count_set_aside(driving.cursor.lane.name.as_str(), bad.len() as u64);
+        let sorted = Sorted::set_aside(token, bad);
+        self.driver.record(&driving.sql, &sorted).await?;
+        Ok(())
+    }
+
+    async fn record(&self, lease: &Lease, outcomes: Vec<Settled>, then: Then) -> Result<Standing> {
+        let Ok(driving) = self.driving(lease) else { return Ok(Standing::Lost) };
+        let cursor = &driving.cursor;
+        if cursor.is_over() {
+            return Ok(Standing::Lost);
+        }
+        let sorted = cursor.sort(outcomes);
+        let (recorded, renewed) = self.driver.record(&driving.sql, &sorted).await?;
+        crash::point("settle: after commit");
+        cursor.recorded(&sorted);
+        let lost = sorted.outcomes() + sorted.unknown - recorded.min(sorted.outcomes());
+        if lost > 0 {
+            meters::count_lost(cursor.lane.name.as_str(), lost);
+            tracing::warn!(
+                rows = lost,
+                "leases of rows were lost before their outcome came; somebody else has them"
+            );
+        }
+        self.memory().said.entry(lease.lane().clone()).or_default().hear(&then);
+        if matches!(then, Then::GiveUp | Then::Retire(_)) {
+            cursor.end();
+            self.hand_back(&driving).await?;
+            self.memory().leases.remove(&cursor.owner.run);
+        } else if cursor.sweep_is_due() {
+            self.sweep(&driving).await?;
+        }
+        Ok(sorted.standing(recorded, renewed))
+    }
+
+    async fn hand_back(&self, driving: &Driving<D>) -> Result<()> {
+        let mut kept = driving.kept.lock().await;
+        self.driver.hand_back(&driving.sql, &driving.cursor.left(), &mut kept).await?;
+        driving.cursor.forget();
+        Ok(())
+    }
+
+    /// Takes back every row whose lease has ended, a bounded number at a time, until there is none.
+    async fn sweep(&self, driving: &Driving<D>) -> Result<()> {
+        let cursor = &driving.cursor;
+        let (rows, budget) = (self.options.sweep_rows.max(1), self.options.attempts_max.max(1));
+        let (mut swept, mut dead) = (0, 0);
+        loop {
+            let (some, some_dead) = self.driver.sweep(&driving.sql, cursor.lane.lease, rows, budget).await?;
+            swept += some;
+            dead += some_dead;
+            if some < u64::from(rows) {
+                break;
+            }
+        }
+        if swept > 0 {
+            // They are due, and their time lies before the place.
+            cursor.look_whole();
+            meters::count_swept(cursor.lane.name.as_str(), swept, dead);
+            tracing::warn!(
+                rows = swept,
+                dead,
+                "leases had ended without an answer; their rows are pending again"
+            );
+        }
+        Ok(())
+    }
+
+    async fn append(&self, events: Vec<Envelope>) -> Result<Vec<Published>> {
+        let sql = self.sql().await?;
+        for event in &events {
+            event.check(self.payload_bytes_max)?;
+            fits(D::insert_columns(&sql), event)?;
+        }
+        let published = self.driver.insert(&sql, &events).await?;
+        if published.contains(&Published::Now) {
+            self.signal.ring();
+        }
+        Ok(published)
+    }
+}
+
+/// What a row that is there already says about one that is published again.
+pub(in crate::store) fn published_before(there: Option<RawRow>, event: &Envelope) -> Result<Published> {
+    if there.is_some_and(|row| super::look::is_same(row, event)) {
+        return Ok(Published::Before);
+    }
+    Err(Error::conflict(format!("the event {} exists with other contents", event.id)))
+}
+
+/// Says now and then that it is still not there; the first time is the relay's own to say.
+fn complain(last: &mut Option<Instant>, error: &Error) {
+    let now = Instant::now();
+    match *last {
+        None => *last = Some(now),
+        Some(at) if now.duration_since(at) >= COMPLAIN_EVERY => {
+            tracing::warn!(%error, "still waiting for the table");
+            *last = Some(now);
+        }
+        Some(_) => {}
+    }
+}
+
+impl<D: Driver> Store for Table<D> {
+    fn acquire<'a>(&'a self, lane: &'a LaneSpec, owner: &'a Owner) -> BoxFuture<'a, Result<Option<Lease>>> {
+        Box::pin(async move {
+            let taken = self.take(lane, owner).await;
+            taken.map_err(|error| error.during(format!("acquire lane {}", lane.name)))
+        })
+    }
+
+    fn claim<'a>(&'a self, lease: &'a Lease, room: Room) -> BoxFuture<'a, Result<Vec<Claimed>>> {
+        Box::pin(async move {
+            let claimed = self.hand_out(lease, room).await;
+            claimed.map_err(|error| error.during(format!("claim from lane {}", lease.lane())))
+        })
+    }
+
+    fn settle<'a>(
+        &'a self,
+        lease: &'a Lease,
+        outcomes: Vec<Settled>,
+        then: Then,
+    ) -> BoxFuture<'a, Result<Standing>> {
+        Box::pin(async move {
+            let standing = self.record(lease, outcomes, then).await;
+            standing.map_err(|error| error.during(format!("settle lane {}", lease.lane())))
+        })
+    }
+
+    fn wait<'a>(&'a self, lane: &'a LaneSpec, at_most: Duration) -> BoxFuture<'a, ()> {
+        Box::pin(self.waiting.wait(&lane.name, &self.signal, at_most))
+    }
+}
+
+impl<D: Driver> Publisher for Table<D> {
+    fn publish(&self, events: Vec<Envelope>) -> BoxFuture<'_, Result<Vec<Published>>> {
+        Box::pin(self.append(events))
+    }
+}
+
+/// A table of somebody else has no version: it fits or it does not.
+impl<D: Driver> Schema for Table<D> {
+    fn status(&self) -> BoxFuture<'_, Result<SchemaStatus>> {
+        Box::pin(async move {
+            self.look().await?;
+            Ok(SchemaStatus::new(Some(1), 1, 1))
+        })
+    }
+
+    fn migrate(&self) -> BoxFuture<'_, Result<Vec<u32>>> {
+        Box::pin(async move { Err(super::not_ours(&self.options.profile)) })
+    }
+}
+
+impl<D: Driver> Keyring for Table<D> {
+    fn add<'a>(&'a self, _: &'a str, _: &'a [u8; 32]) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async { Err(Error::config("an outbox table of somebody else keeps no API keys")) })
+    }
+
+    fn name_of<'a>(&'a self, _: &'a [u8; 32]) -> BoxFuture<'a, Result<Option<String>>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn count(&self) -> BoxFuture<'_, Result<u64>> {
+        Box::pin(async { Ok(0) })
+    }
+}
