@@ -34,7 +34,9 @@ async fn a_broker_that_is_killed_and_restarted_loses_nothing() {
             sent += 1_000;
         }
         let before = delivered(&store).await;
-        until("some are delivered", async || delivered(&store).await > before).await;
+        // Not with the very first of them: killed within a second after it was declared, a quorum queue of RabbitMQ 3.10 was seen
+        // without a leader for more than a minute.
+        until("some are delivered", async || delivered(&store).await > before + 2_000).await;
         blocking(|| stand.server().kill().unwrap());
         blocking(|| stand.server().start().unwrap());
     }
