@@ -185,7 +185,7 @@ fn other(line: &str, place: &Place<'_>, settings: Settings) -> Command {
     command.args(["-c", &filled]);
     let [(_, store), (_, table), _, (_, lease), (_, poll), (_, batch), (_, attempts), (_, backoff), _] = all;
     for (name, value) in [
-        ("STORAGE_TYPE", if store.starts_with("sqlite") { "sqlite" } else { "postgres" }.to_owned()),
+        ("STORAGE_TYPE", storage_type(&store).to_owned()),
         ("STORAGE_URL", store),
         ("STORAGE_TABLE_NAME", table),
         ("PUBLISHER_TYPE", "stdout".to_owned()),
@@ -199,6 +199,15 @@ fn other(line: &str, place: &Place<'_>, settings: Settings) -> Command {
         command.env(name, value);
     }
     command
+}
+
+/// What the reference relay calls this kind of database.
+fn storage_type(url: &str) -> &str {
+    match url.split(':').next() {
+        Some("mariadb") => "mysql",
+        Some("postgresql") => "postgres",
+        other => other.unwrap_or_default(),
+    }
 }
 
 /// A word of a shell that means nothing but itself.

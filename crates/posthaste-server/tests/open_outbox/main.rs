@@ -14,7 +14,9 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use serde_json::Value;
 use tempfile::TempDir;
 
+/// Where the servers are.
 const POSTGRES: &str = "POSTHASTE_TEST_POSTGRES";
+const MARIADB: &str = "POSTHASTE_TEST_MARIADB";
 
 /// The families of requirements, and how many each has.
 const FAMILIES: [(&str, usize); 8] =
@@ -28,8 +30,9 @@ fn main() -> ExitCode {
         return small::main(&mistake.to_string_lossy());
     }
     let mut trials = Vec::new();
-    for (store, url) in [("sqlite", Some("sqlite://shop.db".to_owned())), ("postgres", from_env(POSTGRES))] {
-        trials.extend(requirements(store, url));
+    trials.extend(requirements("sqlite", Ok("sqlite://shop.db".to_owned())));
+    for (store, variable) in [("postgres", POSTGRES), ("mariadb", MARIADB)] {
+        trials.extend(requirements(store, from_env(variable).ok_or(variable)));
     }
     trials.push(Trial::test("a_small_relay_that_makes_no_mistake_passes", || {
         let report = run("sqlite://shop.db", &["--relay", &small_relay("none")]);
@@ -54,20 +57,23 @@ fn from_env(variable: &str) -> Option<String> {
 type Report = BTreeMap<String, (String, String)>;
 
 /// A trial for each requirement on this store.
-fn requirements(store: &'static str, url: Option<String>) -> Vec<Trial> {
+fn requirements(store: &'static str, url: Result<String, &'static str>) -> Vec<Trial> {
     let report = Arc::new(OnceLock::<Report>::new());
     let ids = FAMILIES.iter().flat_map(|(family, count)| (1..=*count).map(move |n| format!("{family}{n}")));
     let trial = |id: String| {
         let (report, url) = (Arc::clone(&report), url.clone());
         Trial::ignorable_test(format!("{store}::{id}"), move || {
-            let Some(url) = url else {
-                let why = format!("{POSTGRES} is not set");
-                assert!(
-                    from_env("CI").is_none_or(|ci| ci != "true"),
-                    "{why}; with CI=true that is a failure"
-                );
-                eprintln!("skipped: {store}::{id}: {why}");
-                return Ok(Completion::ignored_with(why));
+            let url = match url {
+                Ok(url) => url,
+                Err(variable) => {
+                    let why = format!("{variable} is not set");
+                    assert!(
+                        from_env("CI").is_none_or(|ci| ci != "true"),
+                        "{why}; with CI=true that is a failure"
+                    );
+                    eprintln!("skipped: {store}::{id}: {why}");
+                    return Ok(Completion::ignored_with(why));
+                }
             };
             let report = report.get_or_init(|| run(&url, &[]));
             let (result, evidence) = &report[&id];

@@ -1,5 +1,7 @@
 //! The database that is given, as the kit sees it: SQL in, text out. A dialect is one file beside this one.
 
+#[cfg(feature = "mysql")]
+mod mariadb;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
@@ -66,9 +68,13 @@ pub(super) async fn open(url: &str) -> Result<Box<dyn Ground>, Stop> {
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
         return Ok(Box::new(postgres::Postgres::open(url).await?));
     }
+    #[cfg(feature = "mysql")]
+    if let Some(ground) = mariadb::Mariadb::open(url).await {
+        return ground.map(|ground| Box::new(ground) as Box<dyn Ground>);
+    }
     let scheme = url.split(':').next().unwrap_or_default();
     Err(Stop(format!(
-        "this build cannot check a database of the kind {scheme:?}; it knows postgres and sqlite"
+        "this build cannot check a database of the kind {scheme:?}; it knows postgres, mariadb and sqlite"
     )))
 }
 
@@ -77,8 +83,37 @@ pub(super) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
+/// How a dialect writes the tables of profiles that do not say how far a row is.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+struct Owners {
+    id: &'static str,
+    text: &'static str,
+    bytes: &'static str,
+    time: &'static str,
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+impl Owners {
+    /// What their owners have, before what the profile adds.
+    fn part(&self, profile: &Profile) -> String {
+        let Self { id, text, bytes, time } = self;
+        let columns = match profile.name() {
+            "axcom" => format!(
+                "topic {text} NOT NULL, payload {bytes} NOT NULL, source {text}, version integer NOT NULL DEFAULT 1,
+                 published_at {time} NULL"
+            ),
+            "debezium" => format!(
+                "aggregatetype {text} NOT NULL, aggregateid {text} NOT NULL, type {text} NOT NULL, payload {bytes} NOT NULL"
+            ),
+            _ => return String::new(),
+        };
+        let table = profile.table.quoted();
+        format!("CREATE TABLE {table} ({id}, {columns}, created_at {time} NOT NULL DEFAULT now());\n")
+    }
+}
+
 /// Bytes as hexadecimal digits.
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

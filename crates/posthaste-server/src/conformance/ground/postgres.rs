@@ -4,7 +4,7 @@ use posthaste::BoxFuture;
 use posthaste::table::{Profile, postgres_table_ddl};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-use super::{Ground, Held, Rows, hex};
+use super::{Ground, Held, Owners, Rows, hex};
 use crate::conformance::Stop;
 
 pub(super) struct Postgres {
@@ -34,22 +34,12 @@ fn told(error: tokio_postgres::Error) -> Stop {
     Stop(format!("the database said: {said}"))
 }
 
-/// Tables that do not say how far a row is: what their owners have, before what the profile adds.
-fn owners_part(profile: &Profile) -> Option<String> {
-    let table = profile.table.quoted();
-    let columns = match profile.name() {
-        "axcom" => {
-            "topic text NOT NULL, payload bytea NOT NULL, source text, version integer NOT NULL DEFAULT 1,
-             published_at timestamptz"
-        }
-        "debezium" => {
-            "aggregatetype text NOT NULL, aggregateid text NOT NULL, type text NOT NULL, payload bytea NOT NULL"
-        }
-        _ => return None,
-    };
-    let id = "id uuid PRIMARY KEY DEFAULT gen_random_uuid()";
-    Some(format!("CREATE TABLE {table} ({id}, {columns}, created_at timestamptz NOT NULL DEFAULT now());\n"))
-}
+const OWNERS: Owners = Owners {
+    id: "id uuid PRIMARY KEY DEFAULT gen_random_uuid()",
+    text: "text",
+    bytes: "bytea",
+    time: "timestamptz",
+};
 
 struct HeldClient(Client);
 
@@ -96,7 +86,7 @@ impl Ground for Postgres {
     }
 
     fn table(&self, profile: &Profile) -> String {
-        format!("{}{}", owners_part(profile).unwrap_or_default(), postgres_table_ddl(profile))
+        format!("{}{}", OWNERS.part(profile), postgres_table_ddl(profile))
     }
 
     fn counting(&self) -> &'static str {
