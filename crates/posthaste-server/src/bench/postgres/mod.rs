@@ -72,6 +72,7 @@ async fn measure_in(args: &RelayArgs, tables: &Tables, target: Arc<dyn Target>) 
     let store = open_with(&args.store, options).await?;
     store.migrate().await?;
     seed(&*store, args).await?;
+    tables.settle_down().await?;
     #[cfg(feature = "amqp")]
     if super::rabbitmq::is_url(&args.to) {
         return super::line::measure(store, args).await;

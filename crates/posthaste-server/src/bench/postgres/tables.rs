@@ -43,6 +43,14 @@ impl Tables {
         Ok(Self { client })
     }
 
+    /// Lets the server do now what it would do beside the first rounds: filling the log has left it work in proportion to the log.
+    pub(in crate::bench) async fn settle_down(&self) -> Result<(), Failure> {
+        self.client.batch_execute("VACUUM (ANALYZE) bench_events").await.map_err(failed("vacuum the log"))?;
+        // Whoever has not the right to order one has to live with the next that comes by itself.
+        let _ = self.client.batch_execute("CHECKPOINT").await;
+        Ok(())
+    }
+
     pub(in crate::bench) async fn remove(&self) -> Result<(), Failure> {
         self.client.batch_execute(REMOVE).await.map_err(failed("remove the bench's tables"))
     }
