@@ -24,8 +24,11 @@ use crate::truth::{Direct, Truth};
 use crate::worker::{self, lock};
 use crate::{Failure, Result};
 
-/// After the last fault everything is to be delivered and settled within this.
+/// After the last fault something more is to be delivered and settled within this, again and again until everything is. A backlog
+/// may be as long as the run.
 const DRAINED_WITHIN: Duration = Duration::from_secs(90);
+/// And everything within this.
+const DRAINED_MAX: Duration = Duration::from_secs(15 * 60);
 const PRUNE_EVERY: Duration = Duration::from_millis(300);
 const SECONDS_MAX: u64 = 30 * 60;
 /// So many of a kind are named; all of them are in the files.
@@ -229,21 +232,21 @@ async fn heal(stage: &Stage, seed: u64) -> Result<Vec<LaneStats>> {
 
     let store = stage.engine.open(&stage.url).await?;
     let begun = Instant::now();
-    until(DRAINED_WITHIN, async || match (direct.pending(stage.engine).await?, store.lanes().await?) {
-        (0, lanes) if lanes.len() == stage.engine.lanes().len() => Ok(()),
-        (pending, lanes) => Err(format!("{pending} are not settled: {lanes:#?}").into()),
-    })
-    .await?;
+    let settled = async || match (direct.pending(stage.engine).await?, store.lanes().await?) {
+        (0, lanes) if lanes.len() == stage.engine.lanes().len() => Ok(0),
+        (pending, _) => Ok(pending.max(1)),
+    };
+    if let Err(error) = until_none_is_left(settled).await {
+        return Err(format!("{error} not settled: {:#?}", store.lanes().await?).into());
+    }
     stage.note(&format!("drained after {:?}", begun.elapsed()));
     if stage.broker_url().is_some() {
         let expected = effects(&direct.truth().await?);
-        until(DRAINED_WITHIN, async || match crate::consumer::count(&direct).await? {
-            count if count >= expected => Ok(()),
-            count => Err(format!("{count} of {expected} events had their effects").into()),
-        })
-        .await
-        // What is lost is told by name, below.
-        .unwrap_or_else(|error| stage.note(&error.to_string()));
+        let unseen = async || Ok(expected - crate::consumer::count(&direct).await?.min(expected));
+        until_none_is_left(unseen)
+            .await
+            // What is lost is told by name, below.
+            .unwrap_or_else(|error| stage.note(&format!("{error} without their effects")));
         stage.note(&format!("consumed after {:?}", begun.elapsed()));
     }
     for relay in &stage.relays {
@@ -271,6 +274,27 @@ async fn until<T>(within: Duration, mut ask: impl AsyncFnMut() -> Result<T>) -> 
             }
             Err(_) => sleep(Duration::from_millis(50)).await,
         }
+    }
+}
+
+/// Asks how many are left until none is; gives up where that changes no more.
+async fn until_none_is_left(mut left: impl AsyncFnMut() -> Result<i64>) -> Result<()> {
+    let begun = Instant::now();
+    let (mut last, mut since) = (i64::MAX, begun);
+    loop {
+        // A server that does not answer yet is no progress.
+        match left().await.unwrap_or(last) {
+            0 => return Ok(()),
+            _ if begun.elapsed() > DRAINED_MAX => {
+                return Err(format!("after {DRAINED_MAX:?} {last} or fewer are").into());
+            }
+            now if now != last => (last, since) = (now, Instant::now()),
+            _ if since.elapsed() > DRAINED_WITHIN => {
+                return Err(format!("for {DRAINED_WITHIN:?} {last} are").into());
+            }
+            _ => {}
+        }
+        sleep(Duration::from_millis(50)).await;
     }
 }
 
