@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::seen::{Running, TOPIC, ids, publish};
 use crate::stand::{Stand, address, until};
 
-const CUTS: u32 = 5;
+const CUTS: u32 = 6;
 
 /// Writes down what it gets, and is done with it after the next cut of the connection, or at once when there were enough.
 #[derive(Clone)]
@@ -65,8 +65,9 @@ async fn a_connection_that_is_cut_again_and_again_spends_no_attempt() {
             assert_eq!(attempt, 1, "{id} on {queues}: {:?}", calls());
             *times.entry(id).or_default() += 1;
         }
+        // What comes for the third time is on trial, and then it is alone: which of them the later cuts hit is chance.
         assert!(
-            times.values().any(|times| *times > 3),
+            times.values().any(|times| *times > 2),
             "nothing came often enough to be on trial: {times:?}"
         );
     }
