@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use posthaste_core::admin::LaneStats;
 use posthaste_core::relay::{Lane, Relay};
 use posthaste_core::retry::Backoff;
 use posthaste_core::schema::Backend;
@@ -141,8 +142,10 @@ async fn work(job: &Job, makers: &[Arc<dyn RigMaker>]) -> Result<()> {
     relayed.and(rest)
 }
 
-/// Publishes in batches, with a line before each and a line after its answer.
+/// Publishes in batches, with a line before each and a line after its answer. One may stay without: a store ends a transaction
+/// that stands still for too long with its process.
 async fn publish(job: &Job, store: &Arc<dyn Backend>, pen: &Pen) -> Result<()> {
+    let mut unanswered = 0;
     for batch in 0..EVENTS_PER_RUN / BATCH {
         let events: Vec<_> = (0..BATCH)
             .map(|n| keyed(&format!("{}-{batch}-{n}", job.run), &format!("key-{}", n % 3)))
@@ -151,7 +154,14 @@ async fn publish(job: &Job, store: &Arc<dyn Backend>, pen: &Pen) -> Result<()> {
             pen.write(&format!("try {} {}", event.id, event.key.as_deref().unwrap_or_default()))?;
         }
         let ids: Vec<_> = events.iter().map(|event| event.id.clone()).collect();
-        store.publish(events).await?;
+        match store.publish(events).await {
+            Ok(_) => {}
+            Err(error) if error.retryable() && unanswered == 0 => {
+                unanswered += 1;
+                continue;
+            }
+            Err(error) => return Err(error),
+        }
         ids.iter().try_for_each(|id| pen.write(&format!("ok {id}")))?;
     }
     Ok(())
@@ -159,10 +169,13 @@ async fn publish(job: &Job, store: &Arc<dyn Backend>, pen: &Pen) -> Result<()> {
 
 async fn until_settled(store: &Arc<dyn Backend>) -> Result<()> {
     let deadline = tokio::time::Instant::now() + DONE_WITHIN;
+    let is_settled = |lane: &LaneStats| lane.lane.as_str() == LANE && lane.unread == 0 && lane.waiting == 0;
     while tokio::time::Instant::now() < deadline {
-        let lanes = store.lanes().await?;
-        if lanes.iter().any(|lane| lane.lane.as_str() == LANE && lane.unread == 0 && lane.waiting == 0) {
-            return Ok(());
+        match store.lanes().await {
+            Ok(lanes) if lanes.iter().any(is_settled) => return Ok(()),
+            Err(error) if !error.retryable() => return Err(error),
+            // As above: the connection that was asked on may be closed.
+            _ => {}
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }

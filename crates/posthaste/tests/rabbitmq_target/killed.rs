@@ -29,7 +29,7 @@ async fn a_broker_that_is_killed_and_restarted_loses_nothing() {
     }));
     let mut sent = 0;
     for _ in 0..2 {
-        for _ in 0..10 {
+        for _ in 0..5 {
             store.publish((sent..sent + 1_000).map(|n| event(n.to_string(), "t")).collect()).await.unwrap();
             sent += 1_000;
         }

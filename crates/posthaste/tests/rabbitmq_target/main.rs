@@ -11,6 +11,7 @@ mod limits;
 mod line;
 mod refused;
 mod routing;
+mod silent;
 mod stand;
 mod tls;
 mod wire;

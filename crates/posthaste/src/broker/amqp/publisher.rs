@@ -41,8 +41,10 @@ pub(super) enum Said {
     Returned(String),
     /// The broker could not take it: a queue is full, or failed.
     Nacked,
-    /// The broker did not say, though it answers otherwise.
+    /// The broker did not say, though it did of others meanwhile.
     Silent,
+    /// The broker said nothing about any message, though it answers.
+    Mute,
     /// It is larger than this, which the broker allows.
     TooLarge(u64),
     /// The broker closed the channel because of the exchange of this message; its words.

@@ -1,6 +1,7 @@
 //! RabbitMQ as a target: every event is published with `mandatory`, persistent, and confirmed.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use lapin::ExchangeKind;
@@ -63,11 +64,17 @@ pub(super) fn capabilities(settings: &Settings) -> Capabilities {
         .burst_max(BURST_MAX)
         .in_flight_max(settings.publishing.window)
         .payload_bytes_max(settings.publishing.message_bytes_max)
-        .answers_within(settings.publishing.confirm_timeout + patience(settings.publishing.confirm_timeout))
+        .answers_within(answers_within(settings.publishing.confirm_timeout))
         .order(OrderKept::PerKey)
         .patterns()
         .delayed_release()
         .hold_max(settings.consuming.hold_max)
+}
+
+/// How long it may take until an event is answered: a channel is opened for it, what came before it is written, and it is
+/// confirmed itself, each within the timeout; twice the broker may be asked whether it is there.
+fn answers_within(confirm_timeout: Duration) -> Duration {
+    confirm_timeout * 3 + patience(confirm_timeout) * 2
 }
 
 /// A burst on its way.
@@ -145,7 +152,17 @@ impl AmqpBroker {
             Said::Silent => DeliverError::new(
                 DeliverKind::Failed,
                 "confirm timeout",
-                format!("no confirm within {:?}", self.settings.publishing.confirm_timeout),
+                format!(
+                    "no confirm within {:?}, though others are confirmed; look whether a queue that it goes to has a leader",
+                    self.settings.publishing.confirm_timeout
+                ),
+            ),
+            Said::Mute => unavailable(
+                "confirm timeout",
+                format!(
+                    "the broker answers, but has confirmed nothing for {:?}; look whether its queues have leaders",
+                    self.settings.publishing.confirm_timeout
+                ),
             ),
             Said::TooLarge(limit) => too_large(format!(
                 "the message has {} bytes, the broker's max_message_size is {limit}",

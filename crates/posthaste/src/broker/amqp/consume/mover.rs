@@ -36,7 +36,7 @@ impl Mover {
                 "it does not exist; let the consumer declare it, or create it".to_owned()
             }
             Some(Said::Nacked) => "the broker refused it; is the queue full?".to_owned(),
-            Some(Said::Silent) => format!("not confirmed within {:?}", self.patience),
+            Some(Said::Silent | Said::Mute) => format!("not confirmed within {:?}", self.patience),
             Some(Said::TooLarge(limit)) => {
                 format!("it is larger than {limit} bytes, the broker's max_message_size")
             }

@@ -51,6 +51,8 @@ pub(super) struct Press {
     waiting: VecDeque<Batch>,
     opening: Option<Work<Result<Opened>>>,
     opened: Option<Opened>,
+    /// Channels on which nothing more is published, each with the number after its last slot: see `retire`.
+    retired: Vec<(u64, Opened)>,
     sending: Option<Sending>,
     slots: Slots,
     /// The confirms of the slots. Each is looked at when it has something to say, not whenever any of them has.
@@ -61,6 +63,10 @@ pub(super) struct Press {
     strays: Vec<BasicReturnMessage>,
     /// Why the broker closed the last channel; what was handed to it afterwards hears only that it is closed.
     refused: Option<(Refusal, String)>,
+    /// No more is published on this channel after what is being written.
+    is_tired: bool,
+    /// When the broker last said anything about a message.
+    told_at: Option<Instant>,
     /// Asks whether the connection is well, because a confirm is late.
     doubt: Option<Work<bool>>,
     timer: Pin<Box<Sleep>>,
@@ -84,12 +90,15 @@ impl Press {
             waiting: VecDeque::new(),
             opening: None,
             opened: None,
+            retired: Vec::new(),
             sending: None,
             slots: Slots::default(),
             awaited: FuturesUnordered::new(),
             heard: Vec::new(),
             strays: Vec::new(),
             refused: None,
+            is_tired: false,
+            told_at: None,
             doubt: None,
             timer: Box::pin(sleep(confirm_timeout)),
             tick: Box::pin(sleep(TICK)),
@@ -140,7 +149,13 @@ impl Press {
 
     /// Begins to write the next batch, on a channel that is opened for it if there is none.
     fn begin(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.sending.is_some() || self.waiting.is_empty() {
+        if self.sending.is_some() {
+            return false;
+        }
+        if self.is_tired {
+            self.retire();
+        }
+        if self.waiting.is_empty() {
             return false;
         }
         if let Some(reason) = self.link.blocked() {
@@ -158,8 +173,9 @@ impl Press {
     }
 
     fn open(&mut self, cx: &mut Context<'_>) -> bool {
-        // What is unanswered belongs to the old channel, and is answered before there is a new one.
-        if !self.slots.is_empty() {
+        // What is unanswered on a channel that was closed is answered before there is a new one.
+        let retired = self.retired.last().map_or(0, |(end, _)| *end);
+        if self.slots.any_from(retired) {
             return false;
         }
         let (link, within) = (&self.link, self.confirm_timeout);
@@ -215,11 +231,11 @@ impl Press {
         while let Poll::Ready(Some((number, result))) = self.awaited.poll_next_unpin(cx) {
             let said = match result {
                 Ok(Confirmation::Ack(returned)) => {
-                    self.strays.extend(returned);
+                    self.told(returned);
                     Said::Confirmed
                 }
                 Ok(Confirmation::Nack(returned)) => {
-                    self.strays.extend(returned);
+                    self.told(returned);
                     Said::Nacked
                 }
                 // Without confirms nothing is known; the channel was opened with them.
@@ -233,7 +249,14 @@ impl Press {
         }
         self.find_owners();
         self.answer_heard();
+        self.let_go();
         true
+    }
+
+    /// The broker said what became of a message, and perhaps that another came back.
+    fn told(&mut self, returned: Option<BasicReturnMessage>) {
+        self.told_at = Some(Instant::now());
+        self.strays.extend(returned);
     }
 
     fn hear(&mut self, number: u64, said: Said) {
@@ -282,9 +305,9 @@ impl Press {
         Said::Lost(clean(&error.to_string()))
     }
 
-    /// Looks for confirms that are late.
+    /// Looks for what is late: a confirm, or the end of what is being written.
     fn look_at_the_clock(&mut self, cx: &mut Context<'_>) {
-        let oldest = self.slots.oldest().map(|slot| slot.sent_at);
+        let oldest = self.slots.oldest().map(|slot| slot.sent_at).filter(|_| !self.is_tired);
         let writing = self.sending.as_ref().map(|sending| sending.since);
         let Some(since) = oldest.into_iter().chain(writing).min() else { return };
         let due = since + self.confirm_timeout;
@@ -296,34 +319,57 @@ impl Press {
         if let Some(reason) = self.link.blocked() {
             return self.give_up(&Said::Blocked(reason));
         }
-        let (link, within) = (self.link.clone(), patience(self.confirm_timeout));
-        let generation = self.opened.as_ref().map_or(0, |opened| opened.generation);
-        let asking = async move { link.try_out(generation, within).await };
-        let doubt = self.doubt.get_or_insert_with(|| Box::pin(asking));
-        let Poll::Ready(is_well) = doubt.poll_unpin(cx) else { return };
-        self.doubt = None;
-        let said = if is_well { Said::Silent } else { Said::Lost("the broker does not answer".to_owned()) };
-        if is_well && self.sending.is_none() {
-            self.give_up_late(&said)
-        } else {
-            self.give_up(&said)
+        let Poll::Ready(is_well) = self.ask(cx) else { return };
+        match is_well {
+            false => self.give_up(&Said::Lost("the broker does not answer".to_owned())),
+            true if self.told_at.is_some_and(|told_at| told_at > since) && writing != Some(since) => {
+                self.is_tired = true;
+            }
+            true => self.give_up(&Said::Mute),
         }
         cx.waker().wake_by_ref();
     }
 
-    /// Answers what is late; the rest may still be confirmed.
-    fn give_up_late(&mut self, said: &Said) {
+    /// Whether the connection is well.
+    fn ask(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        let (link, within) = (self.link.clone(), patience(self.confirm_timeout));
+        let opened = self.opened.as_ref().or(self.retired.last().map(|(_, opened)| opened));
+        let generation = opened.map_or(0, |opened| opened.generation);
+        let asking = async move { link.try_out(generation, within).await };
+        let asked = self.doubt.get_or_insert_with(|| Box::pin(asking)).poll_unpin(cx);
+        if asked.is_ready() {
+            self.doubt = None;
+        }
+        asked
+    }
+
+    /// Answers what is late; the rest may still be confirmed. What comes goes to a new channel: RabbitMQ numbers what a channel
+    /// sends to a quorum queue, and where one was lost, which happens while the queue has no leader, all that follow on that
+    /// channel wait for it, for ever.
+    fn retire(&mut self) {
+        self.is_tired = false;
+        if let Some(opened) = self.opened.take() {
+            self.retired.push((self.slots.end(), opened));
+        }
         let Some(late) = Instant::now().checked_sub(self.confirm_timeout) else { return };
         while self.slots.oldest().is_some_and(|slot| slot.sent_at <= late)
             && let Some(slot) = self.slots.take_oldest()
         {
-            let _ = slot.answers.send(vec![(slot.index, said.clone())]);
+            let _ = slot.answers.send(vec![(slot.index, Said::Silent)]);
         }
+        self.let_go();
+    }
+
+    /// Closes retired channels on which nothing is unanswered.
+    fn let_go(&mut self) {
+        let slots = &self.slots;
+        self.retired.retain(|(end, _)| slots.any_before(*end));
     }
 
     /// Answers everything, and lets the channel go.
     fn give_up(&mut self, said: &Said) {
-        self.opened = None;
+        (self.opened, self.is_tired) = (None, false);
+        self.retired.clear();
         self.awaited.clear();
         self.heard.clear();
         while let Some(slot) = self.slots.take_oldest() {
