@@ -17,6 +17,9 @@ use crate::truth::Direct;
 use crate::worker::{Worker, lock};
 use crate::{Failure, Result};
 
+/// Every event has its own transaction in each of three consumers, and the broker is away for a third of the time: at full pace
+/// a backlog would grow that is judged long after the last fault.
+const PAUSE_MAX_WITH_BROKER: u64 = 200;
 /// How often processes are looked after.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -89,6 +92,9 @@ impl Stage {
             let mut more = [engine.as_slice(), &["--seed".to_owned(), seed.to_string()]].concat();
             // One of them commits without waiting for the disk: what a crash takes back must not have been delivered.
             more.extend((number == 0).then(|| "--hasty".to_owned()));
+            if with.rabbitmq {
+                more.extend(["--pause-max".to_owned(), PAUSE_MAX_WITH_BROKER.to_string()]);
+            }
             worker(run, &folder, "producer", number, &through(&producer_link), &more)
         });
         let stage = Self {

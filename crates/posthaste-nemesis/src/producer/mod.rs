@@ -41,6 +41,9 @@ pub(crate) struct Options {
     /// How events are kept.
     #[arg(long, value_enum)]
     engine: Engine,
+    /// The longest pause between two transactions, in milliseconds.
+    #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pause_max: u64,
     /// Commits without waiting for the disk.
     #[arg(long)]
     hasty: bool,
@@ -121,7 +124,7 @@ impl Producer {
             eprintln!("{name}: {error}");
             return Err(error);
         }
-        tokio::time::sleep(Duration::from_millis(self.rng.u64(..25))).await;
+        tokio::time::sleep(Duration::from_millis(self.rng.u64(..self.options.pause_max))).await;
         Ok(())
     }
 
