@@ -22,7 +22,7 @@ pub mod sqlite;
 mod table;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod totals;
-#[cfg(any(feature = "postgres", feature = "mysql"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod waiting;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod wishes;
@@ -86,7 +86,7 @@ pub async fn open_table(url: &str, table: TableOptions, options: StoreOptions) -
         #[cfg(feature = "sqlite")]
         "sqlite" => {
             let rest = url.split_once(':').map_or("", |(_, rest)| rest);
-            Ok(Arc::new(sqlite::table::SqliteTable::open(rest, table, options)?))
+            Ok(Arc::new(sqlite::table::open(rest, table, options)?))
         }
         #[cfg(feature = "mysql")]
         "mysql" | "mariadb" => Ok(Arc::new(mysql::open(url, table, options)?)),
