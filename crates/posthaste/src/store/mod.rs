@@ -82,7 +82,7 @@ pub async fn open_table(url: &str, table: TableOptions, options: StoreOptions) -
     let _ = (&table, &options);
     match scheme {
         #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => Ok(Arc::new(postgres::table::PostgresTable::open(url, table, options)?)),
+        "postgres" | "postgresql" => Ok(Arc::new(postgres::table::open(url, table, options)?)),
         #[cfg(feature = "sqlite")]
         "sqlite" => {
             let rest = url.split_once(':').map_or("", |(_, rest)| rest);
