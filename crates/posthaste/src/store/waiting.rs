@@ -81,3 +81,30 @@ impl Waiting {
         }
     }
 }
+
+#[cfg(all(test, feature = "sqlite"))]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// How long a lane waits that is told to wait for a second, after a claim that brought something and after an empty one.
+    async fn pauses(waiting: Waiting) -> [Duration; 2] {
+        let (lane, signal): (LaneName, _) = ("main".parse().unwrap(), Signal::new());
+        waiting.listen(&lane, &signal);
+        let mut pauses = [Duration::ZERO; 2];
+        for (pause, found) in pauses.iter_mut().zip([true, false]) {
+            waiting.claimed(&lane, found, false);
+            let begun = Instant::now();
+            waiting.wait(&lane, &signal, Duration::from_secs(1)).await;
+            *pause = begun.elapsed();
+        }
+        pauses
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_patient_lane_waits_as_long_as_it_is_told_and_others_look_sooner() {
+        assert_eq!(pauses(Waiting::patient()).await, [Duration::from_secs(1); 2]);
+        assert_eq!(pauses(Waiting::default()).await, [PAUSE_MIN, PAUSE_MIN * 2]);
+    }
+}
