@@ -1,19 +1,13 @@
 //! Looks at the table: what it has, what it lacks, and what this user may do with it.
 
-use std::time::Duration;
-
 use posthaste_core::lane::{LaneSpec, Order};
 use posthaste_core::table::{Column, Found, Kind, PostgresTableSql, Profile, Shape};
 use posthaste_core::{Error, Result};
-use tokio::time::Instant;
 use tokio_postgres::Row;
 
 use super::super::error::{Db, explain};
 use super::super::pool::Connection;
 use super::super::value::args;
-
-/// How often a missing table is complained about.
-const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
 /// A column of the catalog.
 struct Described {
@@ -122,25 +116,8 @@ pub(super) fn no_right(table: &str) -> Error {
     ))
 }
 
-/// Says now and then that it is still not there; the first time is the relay's own to say.
-pub(super) fn complain(last: &mut Option<Instant>, error: &Error) {
-    let now = Instant::now();
-    match *last {
-        None => *last = Some(now),
-        Some(at) if now.duration_since(at) >= COMPLAIN_EVERY => {
-            tracing::warn!(%error, "still waiting for the table");
-            *last = Some(now);
-        }
-        Some(_) => {}
-    }
-}
-
 /// Without an index on the key, a claim in order reads the whole table for each row.
-pub(super) async fn warn_of_order(
-    client: &Connection,
-    sql: &PostgresTableSql,
-    lane: &LaneSpec,
-) -> Result<()> {
+pub(super) async fn warn_of_order(client: &Connection, sql: &PostgresTableSql, lane: &LaneSpec) -> Db<()> {
     if lane.order != Order::PerKey {
         return Ok(());
     }
@@ -153,7 +130,7 @@ pub(super) async fn warn_of_order(
     let indexed = "SELECT EXISTS (SELECT FROM pg_catalog.pg_index i
         JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
         WHERE i.indrelid = to_regclass($1) AND a.attname = $2)";
-    let row = client.query_typed(indexed, &args![table, name]).await.map_err(explain)?;
+    let row = client.query_typed(indexed, &args![table, name]).await?;
     let is_indexed = row.first().is_some_and(|row| row.try_get(0).unwrap_or(true));
     if !is_indexed {
         tracing::warn!(
