@@ -466,7 +466,7 @@ impl Applied {
 pub struct Actor {
     /// A key's name or an operating system's user.
     pub name: String,
-    /// From where: `cli`, `rest`, `relay`.
+    /// From where: `cli@HOST`, `rest`, `relay`, `serve`.
     pub via: String,
 }
 

@@ -5,6 +5,7 @@ use super::state::{LaneRow, ParkedState, State, Stored};
 use crate::admin::{
     Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, LaneView, Page, Record,
 };
+use crate::review::{AuditFilter, AuditPicker, Audited, Review};
 use crate::time::Timestamp;
 use crate::{BoxFuture, Error, Result};
 
@@ -32,6 +33,22 @@ impl Admin for Memory {
             let applied = self.lock().apply(filter, &command, by, self.now())?;
             self.signal.ring();
             Ok(applied)
+        })
+    }
+}
+
+impl Review for Memory {
+    fn audited<'a>(&'a self, filter: &'a AuditFilter, page: Page) -> BoxFuture<'a, Result<Audited>> {
+        Box::pin(async move {
+            let mut picker = AuditPicker::new(filter, &page)?;
+            let below = picker.below();
+            let state = self.lock();
+            for entry in state.audit.iter().rev().filter(|entry| entry.id < below) {
+                if picker.see(entry.clone()).is_break() {
+                    break;
+                }
+            }
+            Ok(picker.picked())
         })
     }
 }

@@ -8,6 +8,7 @@ use posthaste::admin::Actor;
 use posthaste::schema::Backend;
 use secrecy::SecretString;
 
+use super::actor;
 use super::client::Client;
 use crate::config::{self, Config, Environment, Flag};
 use crate::exit::{Code, Failure};
@@ -83,7 +84,7 @@ impl Context {
 
     /// Who acts, for the audit.
     pub(super) fn actor(&self) -> Actor {
-        Actor::new(self.environment.get("USER").unwrap_or("unknown"), "cli")
+        actor::of_process(&self.environment)
     }
 
     /// The store, made if it is not there.

@@ -24,7 +24,7 @@ impl Environment {
     pub fn of_process() -> Self {
         let ours = |(name, value): (OsString, OsString)| {
             let name = name.into_string().ok()?;
-            let is_ours = name.starts_with("POSTHASTE") || name == "USER" || reference::is_one(&name);
+            let is_ours = name.starts_with("POSTHASTE") || ["USER", "SUDO_USER"].contains(&name.as_str()) || reference::is_one(&name);
             is_ours.then_some((name, value))
         };
         Self {

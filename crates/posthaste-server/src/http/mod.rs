@@ -4,7 +4,7 @@
 //! server    accepts, limits connections, drains      (caller owns the socket and the end)
 //!   stream    a connection's timeouts: head, idle, stalled writes
 //!     router    one table of routes; layers: panic, observe, time, key
-//!       publish, events, lanes, health, metrics
+//!       publish, events, lanes, audit, health, metrics
 //! ```
 //!
 //! [`wire`] has every JSON shape, [`problem`] every error and its status. Everything needs `Authorization: Bearer KEY` but
@@ -12,6 +12,7 @@
 //! purpose and must not expose.
 
 mod app;
+mod audit;
 mod auth;
 mod events;
 mod files;
@@ -20,6 +21,7 @@ mod lanes;
 mod metrics;
 pub mod problem;
 mod publish;
+mod query;
 mod router;
 mod server;
 mod stream;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::folder::Folder;
 
 /// A folder whose lane `main` has three dead events.
-fn with_dead() -> Folder {
+pub(crate) fn with_dead() -> Folder {
     let folder = Folder::new();
     for id in ["1", "2", "3"] {
         folder.ok(&["publish", "--type", "x", "--id", id, "--data", "{}"]);

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic where it is surprised")]
 
+mod audit;
 #[cfg(feature = "postgres")]
 mod bench;
 mod config;

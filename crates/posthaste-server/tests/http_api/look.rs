@@ -1,5 +1,6 @@
 //! Looking at events and lanes.
 
+use posthaste::admin::{Actor, Admin as _, Command, Filter};
 use posthaste::lane::LaneSpec;
 use posthaste::memory::Memory;
 use posthaste::store::{Owner, Store as _};
@@ -91,5 +92,41 @@ async fn lanes_are_listed_with_totals_and_scraped_as_gauges() {
     ] {
         assert!(scraped.text().contains(part), "{part:?} is not in {}", scraped.text());
     }
+    stand.stopped().await;
+}
+
+#[tokio::test]
+async fn the_record_of_commands_is_listed_newest_first_and_in_pages() {
+    let memory = Memory::new();
+    let lane = LaneSpec::new("main".parse().unwrap());
+    memory.acquire(&lane, &Owner::new("relay-1")).await.unwrap().expect("the lane is free");
+    for (command, name) in [(Command::Pause, "eve"), (Command::Resume, "bob"), (Command::Pause, "bob")] {
+        memory.apply(&Filter::default(), command, &Actor::new(name, "cli@desk")).await.unwrap();
+    }
+    let prune = Command::PruneInbox { age: std::time::Duration::ZERO, dry_run: false };
+    memory.apply(&Filter::default(), prune, &Actor::new("posthaste", "serve")).await.unwrap();
+    let stand = Stand::with(memory, |memory| std::sync::Arc::new(memory), Times::default()).await;
+    let list = async |query: &str| stand.client.get(&format!("/v1/audit?{query}")).await.json();
+    let page = list("limit=2").await;
+    assert_eq!(page["entries"].as_array().unwrap().len(), 2);
+    let newest = &page["entries"][0];
+    let expected = (&json!("pause"), &json!("bob"), &json!("cli@desk"), &json!(1));
+    assert_eq!((&newest["verb"], &newest["actor"], &newest["via"], &newest["changed"]), expected);
+    let rest = list(&format!("limit=2&after={}", page["next"].as_str().unwrap())).await;
+    assert_eq!((rest["entries"].as_array().unwrap().len(), rest.get("next")), (1, None));
+    for (query, count) in [("all=true", 4), ("actor=bob", 2), ("verb=pause", 2), ("since=2999-01-01T00:00:00Z", 0)] {
+        assert_eq!(list(query).await["entries"].as_array().unwrap().len(), count, "{query}");
+    }
+    for (query, part) in [
+        ("verb=sing", "none of redrive"),
+        ("since=yesterday", "since: "),
+        ("limit=0", "between 1 and 1000"),
+        ("who=me", "unknown field `who`"),
+        ("after=x", "after must be"),
+    ] {
+        let detail = stand.client.get(&format!("/v1/audit?{query}")).await.problem(400);
+        assert!(detail.contains(part), "{part:?} is not in {detail:?}");
+    }
+    assert_eq!(stand.stranger().get("/v1/audit").await.status, 401);
     stand.stopped().await;
 }

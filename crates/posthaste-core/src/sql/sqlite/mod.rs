@@ -189,6 +189,8 @@ statements! {
     inbox_count,
     /// Records what an operator did.
     audit_insert,
+    /// Walks what was done, the newest first.
+    audit_down,
     /// Adds an API key by its hash.
     api_key_insert,
     /// The name of the API key with this hash.

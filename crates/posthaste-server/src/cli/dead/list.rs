@@ -3,7 +3,7 @@
 use posthaste::admin::EventState;
 
 use super::super::context::Context;
-use super::super::event::list::{PageArgs, fetch, tell_next};
+use super::super::event::list::{PageArgs, fetch};
 use super::super::filter::FilterArgs;
 use super::super::output;
 use super::at::BrokerArgs;
@@ -48,7 +48,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
             .map(move |view| row(event, view))
     });
     output::table(&HEAD, rows.collect(), "no dead events")?;
-    tell_next(&page);
+    output::tell_next(page.next.as_deref());
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use posthaste_core::admin::{
     Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, Page, Record,
 };
 use posthaste_core::lane::LaneName;
+use posthaste_core::review::Review;
 use posthaste_core::table::States;
 use posthaste_core::{BoxFuture, Error, Result};
 
@@ -144,6 +145,8 @@ fn record(seen: Seen, states: &States, lane: &LaneName, with_payload: bool) -> R
     record.lanes.push(view);
     record
 }
+
+impl<D: Driver> Review for Table<D> {}
 
 impl<D: Driver> Admin for Table<D> {
     fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {

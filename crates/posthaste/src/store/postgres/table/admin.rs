@@ -6,6 +6,7 @@ use posthaste_core::admin::{
     Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, Page, Record,
 };
 use posthaste_core::lane::LaneName;
+use posthaste_core::review::Review;
 use posthaste_core::table::{Column, Kind, PostgresTableSql};
 use posthaste_core::{BoxFuture, Error, Result};
 use tokio_postgres::Row;
@@ -249,6 +250,8 @@ fn record(row: &Row, sql: &PostgresTableSql, lane: &LaneName, with_payload: bool
     record.lanes.push(view);
     Ok(record)
 }
+
+impl Review for PostgresTable {}
 
 impl Admin for PostgresTable {
     fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {

@@ -9,6 +9,7 @@ use posthaste_core::admin::{
 use posthaste_core::envelope::Envelope;
 use posthaste_core::lane::LaneName;
 use posthaste_core::publisher::Published;
+use posthaste_core::review::Review;
 use posthaste_core::sql::StoredEvent;
 use posthaste_core::table::{Column, SqliteTableSql};
 use posthaste_core::time::Timestamp;
@@ -296,6 +297,8 @@ fn record(
     record.lanes.push(view);
     Ok((record, end))
 }
+
+impl Review for SqliteTable {}
 
 impl Admin for SqliteTable {
     fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
