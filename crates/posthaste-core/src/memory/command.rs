@@ -45,13 +45,13 @@ impl State {
         };
         if !is_dry_run(command) {
             let fields = serde_json::Value::Object(recorded(filter, command)).to_string();
-            self.record(now, by.clone(), command.name(), fields, applied);
+            self.write_down(now, by.clone(), command.name(), fields, applied);
         }
         Ok(applied)
     }
 
     /// Writes down what was done.
-    pub(super) fn record(
+    pub(super) fn write_down(
         &mut self,
         now: Timestamp,
         by: Actor,

@@ -5,7 +5,7 @@ use super::state::{LaneRow, ParkedState, State, Stored};
 use crate::admin::{
     Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, LaneView, Page, Record,
 };
-use crate::review::{AuditFilter, AuditPicker, Audited, Review};
+use crate::review::{AuditFilter, AuditPicker, Audited, DeadCodes, Review};
 use crate::time::Timestamp;
 use crate::{BoxFuture, Error, Result};
 
@@ -49,6 +49,18 @@ impl Review for Memory {
                 }
             }
             Ok(picker.picked())
+        })
+    }
+
+    fn dead_by_code<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<DeadCodes>> {
+        Box::pin(async move {
+            let mut filter = DeadCodes::question(filter)?;
+            filter.state = Some(EventState::Dead);
+            let state = self.lock();
+            let meant = state.events.iter().filter(|(seq, stored)| state.matches(&filter, **seq, stored));
+            let records: Vec<Record> =
+                meant.map(|(seq, stored)| state.record_of(&filter, *seq, stored, false)).collect();
+            Ok(DeadCodes::of(&filter, &records, false))
         })
     }
 }
@@ -127,20 +139,9 @@ impl State {
             && filter.key.as_ref().is_none_or(|key| event.key.as_ref() == Some(key))
             && filter.since.is_none_or(|since| stored.created_at >= since)
             && filter.until.is_none_or(|until| stored.created_at < until);
-        let asks_a_lane = filter.lane.is_some() || filter.state.is_some() || filter.code.is_some();
-        let in_a_lane = || {
-            self.views(filter, seq, stored).iter().any(|view| {
-                filter.state.is_none_or(|wanted| is_state(wanted, view.state))
-                    && filter.code.as_ref().is_none_or(|code| view.code.as_ref() == Some(code))
-            })
-        };
-        itself && (!asks_a_lane || in_a_lane())
+        let in_a_lane = || self.views(filter, seq, stored).iter().any(|view| filter.fits(view));
+        itself && (!filter.asks_a_lane() || in_a_lane())
     }
-}
-
-/// Whether a state is the wanted one; pending is also all its kinds.
-fn is_state(wanted: EventState, is: EventState) -> bool {
-    wanted == is || (wanted == EventState::Pending && is.is_pending())
 }
 
 impl LaneRow {

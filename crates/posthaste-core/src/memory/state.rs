@@ -313,7 +313,7 @@ impl State {
             Lease::new(spec.name.clone(), lane.epoch, spec.lease, cursor).with_stumbles(lane.stumbles);
         if is_redefined {
             let (by, what) = (Actor::new(&owner.name, "relay"), json!({ "lane": spec.name.as_str() }));
-            self.record(now, by, REDEFINE, what.to_string(), Applied::new(1, 1));
+            self.write_down(now, by, REDEFINE, what.to_string(), Applied::new(1, 1));
         }
         Some(lease)
     }

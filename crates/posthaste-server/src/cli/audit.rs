@@ -5,7 +5,7 @@ use posthaste::time::Timestamp;
 
 use super::context::{Access, Context};
 use super::event::list::PageArgs;
-use super::filter::encoded;
+use super::filter::with_query;
 use super::moment::past;
 use super::output;
 use crate::exit::Failure;
@@ -45,19 +45,14 @@ impl Args {
 
     /// As the server is asked.
     fn query(&self) -> String {
-        let mut query = format!("/v1/audit?limit={}&all={}", self.page.limit, self.all);
+        let path = format!("/v1/audit?limit={}&all={}", self.page.limit, self.all);
         let pairs = [
             ("actor", self.actor.clone()),
             ("verb", self.verb.clone()),
             ("since", self.since.map(|since| since.to_string())),
             ("after", self.page.after.clone()),
         ];
-        for (name, value) in pairs {
-            if let Some(value) = value {
-                query.push_str(&format!("&{name}={}", encoded(&value)));
-            }
-        }
-        query
+        with_query(&path, pairs)
     }
 }
 

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::app::App;
 use super::problem::{Kind, Problem};
-use super::query::{NO_PAGE, bad, page, query, time};
+use super::query::{NO_PAGE, bad, error_text, page, query, time};
 use super::wire::{EventDocument, EventPage};
 
 /// How many events of one id, from several sources, are looked at.
@@ -30,6 +30,7 @@ struct ListQuery {
     since: Option<String>,
     until: Option<String>,
     code: Option<String>,
+    error: Option<String>,
     id: Option<String>,
     limit: Option<u32>,
     after: Option<String>,
@@ -64,6 +65,7 @@ impl ListQuery {
         filter.since = time("since", self.since)?;
         filter.until = time("until", self.until)?;
         filter.code = self.code;
+        filter.error = error_text(self.error)?;
         filter.ids = self.id.into_iter().collect();
         Ok((filter, page(self.limit, self.after)?))
     }

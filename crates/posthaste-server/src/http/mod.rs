@@ -4,7 +4,7 @@
 //! server    accepts, limits connections, drains      (caller owns the socket and the end)
 //!   stream    a connection's timeouts: head, idle, stalled writes
 //!     router    one table of routes; layers: panic, observe, time, key
-//!       publish, events, lanes, audit, health, metrics
+//!       publish, events, dead, lanes, audit, health, metrics
 //! ```
 //!
 //! [`wire`] has every JSON shape, [`problem`] every error and its status. Everything needs `Authorization: Bearer KEY` but
@@ -14,6 +14,7 @@
 mod app;
 mod audit;
 mod auth;
+mod dead;
 mod events;
 mod files;
 mod health;
@@ -21,7 +22,7 @@ mod lanes;
 mod metrics;
 pub mod problem;
 mod publish;
-mod query;
+pub(crate) mod query;
 mod router;
 mod server;
 mod stream;

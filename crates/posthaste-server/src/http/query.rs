@@ -10,6 +10,8 @@ use super::problem::{Kind, Problem};
 
 const PAGE_SIZE_DEFAULT: u32 = 50;
 const PAGE_SIZE_MAX: u32 = 1_000;
+/// How long a text may be that errors are searched for.
+pub(crate) const ERROR_TEXT_BYTES_MAX: usize = 255;
 /// What is said about a page that is none.
 pub(super) const NO_PAGE: &str = "after must be what next of the page before said, with the same query";
 
@@ -34,6 +36,17 @@ pub(super) fn page(limit: Option<u32>, after: Option<String>) -> Result<Page, Pr
     let mut page = Page::first(size);
     page.after = after;
     Ok(page)
+}
+
+/// A text to look for in errors, which are read one by one: not too long.
+pub(super) fn error_text(text: Option<String>) -> Result<Option<String>, Problem> {
+    match text {
+        Some(text) if !(1..=ERROR_TEXT_BYTES_MAX).contains(&text.len()) => {
+            let detail = format!("error must have between 1 and {ERROR_TEXT_BYTES_MAX} bytes");
+            Err(Problem::new(Kind::Malformed, detail))
+        }
+        text => Ok(text),
+    }
 }
 
 /// Reads a time.

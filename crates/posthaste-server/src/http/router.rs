@@ -17,7 +17,7 @@ use tracing::Instrument as _;
 
 use super::app::App;
 use super::problem::{Kind, Problem};
-use super::{audit, auth, events, health, lanes, metrics, publish};
+use super::{audit, auth, dead, events, health, lanes, metrics, publish};
 
 /// Which address a router serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,7 @@ pub fn router(app: Arc<App>, face: Face) -> Router {
             let keyed = metrics
                 .route("/v1/events", post(publish::publish).get(events::list))
                 .route("/v1/events/{id}", get(events::show))
+                .route("/v1/dead/codes", get(dead::codes))
                 .route("/v1/lanes", get(lanes::list))
                 .route("/v1/audit", get(audit::list))
                 .method_not_allowed_fallback(method_not_allowed)

@@ -16,7 +16,7 @@ use posthaste::{Error, Result};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-pub use review::{AuditDocument, AuditPage};
+pub use review::{AuditDocument, AuditPage, DeadCodeDocument, DeadCodePage};
 
 /// What `POST /v1/events` takes as `application/json`; the names are those of CloudEvents. An array of them is a batch.
 #[derive(Clone, Debug, Default, Serialize)]

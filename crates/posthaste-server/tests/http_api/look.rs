@@ -1,9 +1,12 @@
 //! Looking at events and lanes.
 
 use posthaste::admin::{Actor, Admin as _, Command, Filter};
+use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
 use posthaste::memory::Memory;
-use posthaste::store::{Owner, Store as _};
+use posthaste::publisher::Publisher as _;
+use posthaste::store::{Outcome, Owner, Room, Settled, Store as _, Then};
+use posthaste::target::{DeliverError, DeliverKind};
 use serde_json::json;
 
 use crate::stand::{Stand, Times};
@@ -128,5 +131,39 @@ async fn the_record_of_commands_is_listed_newest_first_and_in_pages() {
         assert!(detail.contains(part), "{part:?} is not in {detail:?}");
     }
     assert_eq!(stand.stranger().get("/v1/audit").await.status, 401);
+    stand.stopped().await;
+}
+
+#[tokio::test]
+async fn dead_events_are_counted_by_code_and_found_by_their_error() {
+    let memory = Memory::new();
+    for id in ["a", "b", "c"] {
+        let mut event = Envelope::new("x", "{}");
+        event.id = id.to_owned();
+        memory.publish(vec![event]).await.unwrap();
+    }
+    let lane = LaneSpec::new("main".parse().unwrap());
+    let lease = memory.acquire(&lane, &Owner::new("relay-1")).await.unwrap().expect("the lane is free");
+    let claimed = memory.claim(&lease, Room { events: 10, bytes: 1 << 20 }).await.unwrap();
+    let outcomes = claimed.iter().zip(["timeout", "http 400", "http 400"]).map(|(claimed, code)| {
+        let error = DeliverError::new(DeliverKind::Failed, code, format!("Died of {code}"));
+        Settled::new(claimed.ticket, Outcome::Dead { error })
+    });
+    memory.settle(&lease, outcomes.collect(), Then::Hold).await.unwrap();
+    let stand = Stand::with(memory, |memory| std::sync::Arc::new(memory), Times::default()).await;
+    let page = stand.client.get("/v1/dead/codes").await.json();
+    let code = |n: usize| (&page["codes"][n]["code"], &page["codes"][n]["events"], &page["codes"][n]["example"]);
+    assert_eq!(code(0), (&json!("http 400"), &json!(2), &json!("c")));
+    assert_eq!(code(1), (&json!("timeout"), &json!(1), &json!("a")));
+    for (query, count) in [("lane=main", 2), ("lane=other", 0), ("code=timeout", 1), ("error=died%20OF%20http", 1)] {
+        let page = stand.client.get(&format!("/v1/dead/codes?{query}")).await.json();
+        assert_eq!(page["codes"].as_array().unwrap().len(), count, "{query}");
+    }
+    let found = stand.client.get("/v1/events?error=of%20TIMEOUT").await.json();
+    assert_eq!((found["events"].as_array().unwrap().len(), &found["events"][0]["id"]), (1, &json!("a")));
+    for path in ["/v1/dead/codes?type=x", "/v1/dead/codes?lane=a%20b", "/v1/dead/codes?error=", "/v1/events?error="] {
+        stand.client.get(path).await.problem(400);
+    }
+    assert_eq!(stand.stranger().get("/v1/dead/codes").await.status, 401);
     stand.stopped().await;
 }

@@ -116,6 +116,7 @@ pub const STORE_LAWS: &[StoreLaw] = laws![
     reviewing::the_record_is_searched_by_actor_verb_and_time,
     reviewing::a_command_of_many_steps_is_recorded_from_its_first_on,
     reviewing::a_lane_that_is_defined_anew_is_recorded,
+    reviewing::dead_events_are_counted_by_lane_and_code,
     waking::wait_returns_soon_after_a_publish_and_at_its_limit,
     cancelling::a_dropped_claim_loses_nothing,
     cancelling::a_dropped_settle_leaves_nothing_half_done,

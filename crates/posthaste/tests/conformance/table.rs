@@ -104,6 +104,7 @@ pub(crate) fn exempt(law: &str) -> Option<&'static str> {
         | "prune_touches_only_what_every_lane_has_passed"
         | "a_dry_run_counts_and_changes_nothing"
         | "a_seek_after_a_prune_finds_what_is_left" => NOT_OURS,
+        "dead_events_are_counted_by_lane_and_code" => NO_COLUMN,
         "every_change_is_recorded_with_who_made_it"
         | "the_record_is_searched_by_actor_verb_and_time"
         | "a_command_of_many_steps_is_recorded_from_its_first_on"

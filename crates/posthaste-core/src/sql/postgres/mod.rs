@@ -172,6 +172,8 @@ statements! {
     inbox_prune,
     /// How many rows of the inbox are old.
     inbox_count,
+    /// What events died of.
+    dead_codes,
     /// Records what an operator did.
     audit_insert,
     /// Walks what was done, the newest first.

@@ -1,13 +1,15 @@
-//! Looking back: who changed what.
+//! Looking back: who changed what, and what events died of.
 
 use std::time::Duration;
 
+use posthaste_core::ErrorKind;
 use posthaste_core::admin::{Actor, Command, Filter, Page, Seek};
 use posthaste_core::lane::{LaneName, Order};
-use posthaste_core::review::{AuditEntry, AuditFilter};
+use posthaste_core::review::{AuditEntry, AuditFilter, DeadGroup};
 use posthaste_core::store::Outcome;
+use posthaste_core::target::{DeliverError, DeliverKind};
 
-use crate::drive::{StoreBench, dead, event, in_lane, lane, settled};
+use crate::drive::{StoreBench, dead, event, in_lane, lane, retry, settled};
 use crate::law::{LawResult, Verdict};
 use crate::{ensure, ensure_eq};
 
@@ -45,7 +47,7 @@ async fn with_one_of_each(bench: &StoreBench) -> Result<LaneName, Verdict> {
         .settle(vec![
             settled(&claimed[0], Outcome::Delivered),
             settled(&claimed[1], dead()),
-            settled(&claimed[2], crate::drive::retry(SECOND)),
+            settled(&claimed[2], retry(SECOND)),
         ])
         .await?;
     bench.publish(&["unread-1", "unread-2"]).await?;
@@ -176,4 +178,64 @@ pub async fn a_lane_that_is_defined_anew_is_recorded(bench: StoreBench) -> LawRe
     ensure_eq!((entries[0].command.as_str(), entries[0].actor.via.as_str()), ("redefine", "relay"), "what and by whom");
     ensure!(entries[0].filter.contains("main"), "the lane is not in {}", entries[0].filter);
     Ok(())
+}
+
+/// Two lanes and two codes: dead events are counted by both, with the newest as the example; what lives, was redriven or given
+/// up is not among them.
+pub async fn dead_events_are_counted_by_lane_and_code(bench: StoreBench) -> LawResult {
+    bench.publish(&["a", "b", "c", "d"]).await?;
+    let (main, other) = (lane("main"), lane("other"));
+    let dead_of = |code: &str, message: &str| Outcome::Dead {
+        error: DeliverError::new(DeliverKind::Rejected, code, message),
+    };
+    let driver = bench.drive(&main).await?;
+    let claimed = driver.claim_all().await?;
+    driver
+        .settle(vec![
+            settled(&claimed[0], dead_of("timeout", "No answer")),
+            settled(&claimed[1], dead_of("http 400", "no such customer")),
+            settled(&claimed[2], dead_of("http 400", "no such order")),
+            settled(&claimed[3], retry(SECOND)),
+        ])
+        .await?;
+    let driver = bench.drive(&other).await?;
+    let claimed = driver.claim_all().await?;
+    driver.settle(vec![settled(&claimed[0], dead_of("timeout", "no answer"))]).await?;
+    let mut expected = vec!["main http 400: 2, c", "main timeout: 1, a", "other timeout: 1, a"];
+    ensure_eq!(codes(&bench, &Filter::default()).await?, expected, "all");
+    ensure_eq!(codes(&bench, &in_lane(&main.name)).await?, expected[..2], "of a lane");
+    let mut filter = Filter::default();
+    filter.code = Some("timeout".to_owned());
+    ensure_eq!(codes(&bench, &filter).await?, expected[1..], "of a code");
+    let mut filter = Filter::default();
+    filter.error = Some("SUCH customer".to_owned());
+    ensure_eq!(codes(&bench, &filter).await?, ["main http 400: 1, b"], "of an error");
+    filter.key = Some("k".to_owned());
+    let refused = bench.store.dead_by_code(&filter).await.err().map(|error| error.kind());
+    ensure_eq!(refused, Some(ErrorKind::Rejected), "a filter that cannot be counted by");
+    let mut one = in_lane(&main.name);
+    one.ids = vec!["a".to_owned()];
+    bench.apply(&one, Command::Redrive { dry_run: false }).await?;
+    one.ids = vec!["c".to_owned()];
+    bench.apply(&one, Command::Discard { reason: "x".to_owned(), dry_run: false }).await?;
+    expected = vec!["main http 400: 1, b", "other timeout: 1, a"];
+    ensure_eq!(codes(&bench, &Filter::default()).await?, expected, "what is left");
+    Ok(())
+}
+
+/// Each group as a text, by lane and code.
+async fn codes(bench: &StoreBench, filter: &Filter) -> Result<Vec<String>, Verdict> {
+    let codes = bench.store.dead_by_code(filter).await?;
+    ensure!(!codes.is_partial, "four events are too many");
+    for group in &codes.groups {
+        ensure!(group.first_at <= group.last_at, "first seen after last: {group:?}");
+        ensure!(group.error.is_some(), "an example without its error: {group:?}");
+    }
+    let text = |group: &DeadGroup| {
+        let code = group.code.as_deref().unwrap_or_default();
+        format!("{} {code}: {}, {}", group.lane, group.events, group.example)
+    };
+    let mut texts: Vec<String> = codes.groups.iter().map(text).collect();
+    texts.sort();
+    Ok(texts)
 }

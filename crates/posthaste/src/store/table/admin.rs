@@ -80,9 +80,9 @@ impl<D: Driver> Table<D> {
 
     /// Terminal rows are pending again, in small steps.
     async fn again(&self, filter: &Filter, from: EventState, dry_run: bool) -> Result<Applied> {
-        if filter.topic.is_some() || filter.code.is_some() {
+        if filter.topic.is_some() || filter.asks_a_failure() {
             return Err(Error::rejected(
-                "a table is searched by ids, type, key and time; leave topic and code away",
+                "a table is searched by ids, type, key and time; leave topic, code and error away",
             ));
         }
         let sql = self.sql().await?;

@@ -119,13 +119,13 @@ impl PostgresStore {
             change::meant(tx.client(), sql, filter, change, stretch).await.map_err(explain)?;
         let changed = change::change(&tx, sql, lane, change, &meant, now).await.map_err(explain)?;
         let step = Step { matched: meant.len() as u64, changed, next };
-        self.record(tx.client(), journal, step).await?;
+        self.write_down(tx.client(), journal, step).await?;
         commit(tx).await?;
         Ok(step)
     }
 
     /// Writes what this step leaves in the record, on the connection of its transaction.
-    async fn record(&self, client: &Client, journal: &mut Journal, step: Step) -> Result<()> {
+    async fn write_down(&self, client: &Client, journal: &mut Journal, step: Step) -> Result<()> {
         let done = Applied::new(step.matched, step.changed);
         if let Some((note, applied)) = journal.after(done, step.next.is_none()) {
             insert_note(client, &self.sql.audit_insert, &note, applied).await.map_err(explain)?;
@@ -222,7 +222,7 @@ impl PostgresStore {
         loop {
             let tx = begin(&mut client).await?;
             let step = self.remove_step(&tx, name).await.map_err(explain)?;
-            self.record(tx.client(), &mut journal, step).await?;
+            self.write_down(tx.client(), &mut journal, step).await?;
             commit(tx).await?;
             applied = sum(applied, step);
             if step.next.is_none() {
@@ -261,7 +261,7 @@ impl PostgresStore {
                     let tx = begin(&mut client).await?;
                     let step = prune::events_step(&tx, &self.sql, after, last, created).await;
                     let step = step.map_err(explain)?;
-                    self.record(tx.client(), &mut journal, Step { next: Some(0), ..step }).await?;
+                    self.write_down(tx.client(), &mut journal, Step { next: Some(0), ..step }).await?;
                     commit(tx).await?;
                     Ok(step)
                 }
@@ -278,7 +278,7 @@ impl PostgresStore {
                 commit(tx).await?;
                 has_more
             } {}
-            self.record(&client, &mut journal, Step::default()).await?;
+            self.write_down(&client, &mut journal, Step::default()).await?;
         }
         Ok(applied)
     }
@@ -293,7 +293,7 @@ impl PostgresStore {
         while let Some(at) = from {
             let tx = begin(&mut client).await?;
             let step = inbox::prune_step(&tx, &self.sql, at, before).await.map_err(explain)?;
-            self.record(tx.client(), &mut journal, step).await?;
+            self.write_down(tx.client(), &mut journal, step).await?;
             commit(tx).await?;
             applied = sum(applied, step);
             from = step.next;
@@ -310,7 +310,7 @@ impl PostgresStore {
                 let step = prune::over_step(&tx, &self.sql, lane.name.as_str(), dead).await;
                 let (gone, has_more) = step.map_err(explain)?;
                 let step = Step { matched: gone, changed: gone, next: Some(0) };
-                self.record(tx.client(), journal, step).await?;
+                self.write_down(tx.client(), journal, step).await?;
                 commit(tx).await?;
                 applied = sum(applied, step);
                 if !has_more {
@@ -355,17 +355,7 @@ fn no_such_lane(name: &LaneName) -> Error {
 
 /// Retention is about all lanes and all events.
 fn check_prune(filter: &Filter) -> Result<()> {
-    let Filter { lane, state, ids, event_type, topic, key, since, until, code, .. } = filter;
-    let is_empty = lane.is_none()
-        && state.is_none()
-        && ids.is_empty()
-        && event_type.is_none()
-        && topic.is_none()
-        && key.is_none()
-        && since.is_none()
-        && until.is_none()
-        && code.is_none();
-    if is_empty {
+    if filter.is_empty() {
         return Ok(());
     }
     Err(Error::rejected("a prune takes no filter: it removes what every lane has passed"))

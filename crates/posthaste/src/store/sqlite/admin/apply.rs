@@ -279,17 +279,7 @@ fn no_such_lane(name: &LaneName) -> Error {
 
 /// Retention is about all lanes and all events.
 fn check_prune(filter: &Filter) -> Result<()> {
-    let Filter { lane, state, ids, event_type, topic, key, since, until, code, .. } = filter;
-    let is_empty = lane.is_none()
-        && state.is_none()
-        && ids.is_empty()
-        && event_type.is_none()
-        && topic.is_none()
-        && key.is_none()
-        && since.is_none()
-        && until.is_none()
-        && code.is_none();
-    if is_empty {
+    if filter.is_empty() {
         return Ok(());
     }
     Err(Error::rejected("a prune takes no filter: it removes what every lane has passed"))

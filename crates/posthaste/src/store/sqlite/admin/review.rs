@@ -1,10 +1,13 @@
-//! Looking back: what was changed, and by whom.
+//! Looking back: what was changed and by whom, and what events died of.
 
-use posthaste_core::admin::{Actor, Applied, Page};
-use posthaste_core::review::{AuditEntry, AuditFilter, AuditPicker, Audited, Review};
+use posthaste_core::admin::{Actor, Applied, Filter, Page};
+use posthaste_core::lane::LaneName;
+use posthaste_core::review::{AuditEntry, AuditFilter, AuditPicker, Audited, DeadCodes, DeadGroup, Review};
+use posthaste_core::sql::SqliteSql;
 use posthaste_core::{BoxFuture, Result};
-use rusqlite::Row;
+use rusqlite::{Connection, Row};
 
+use super::lanes::{self, KnownLane};
 use crate::store::sqlite::{SqliteStore, rows};
 
 impl Review for SqliteStore {
@@ -24,6 +27,47 @@ impl Review for SqliteStore {
             .await
         })
     }
+
+    fn dead_by_code<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<DeadCodes>> {
+        Box::pin(async move {
+            let filter = DeadCodes::question(filter)?;
+            self.read(move |connection, sql| {
+                let mut codes = DeadCodes::default();
+                let is_meant = |lane: &KnownLane| filter.lane.as_ref().is_none_or(|name| *name == lane.name);
+                for lane in lanes::known(connection, sql)?.into_iter().filter(is_meant) {
+                    add_groups(connection, sql, &lane.name, &filter, &mut codes)?;
+                }
+                codes.groups.sort_by_key(|group| std::cmp::Reverse(group.events));
+                codes.groups.truncate(DeadCodes::GROUPS_MAX as usize);
+                Ok(codes)
+            })
+            .await
+        })
+    }
+}
+
+/// Adds what this lane's events died of.
+fn add_groups(
+    connection: &Connection,
+    sql: &SqliteSql,
+    lane: &LaneName,
+    filter: &Filter,
+    codes: &mut DeadCodes,
+) -> rusqlite::Result<()> {
+    let limits = (DeadCodes::EVENTS_MAX, DeadCodes::GROUPS_MAX);
+    let mut statement = connection.prepare_cached(&sql.dead_codes)?;
+    let mut all = statement.query((lane.as_str(), &filter.code, &filter.error, limits.0, limits.1))?;
+    while let Some(row) = all.next()? {
+        codes.is_partial |= row.get::<_, bool>(0)?;
+        let Some(events) = row.get::<_, Option<i64>>(2)? else { continue };
+        let times = (rows::time(row, 3)?, rows::time(row, 4)?);
+        let mut group = DeadGroup::new(lane.clone(), rows::maybe_text(row, 1)?, times.0, times.1);
+        group.events = events.unsigned_abs();
+        group.example = rows::maybe_text(row, 5)?.unwrap_or_default();
+        group.error = rows::maybe_text(row, 6)?;
+        codes.groups.push(group);
+    }
+    Ok(())
 }
 
 fn entry(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {

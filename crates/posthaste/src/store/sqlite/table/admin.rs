@@ -141,9 +141,9 @@ impl SqliteTable {
         from: EventState,
         dry_run: bool,
     ) -> Result<Applied> {
-        if filter.topic.is_some() || filter.code.is_some() {
+        if filter.topic.is_some() || filter.asks_a_failure() {
             return Err(Error::rejected(
-                "a table is searched by ids, type, key and time; leave topic and code away",
+                "a table is searched by ids, type, key and time; leave topic, code and error away",
             ));
         }
         let which = sql.in_state(from).unwrap_or_else(|| "false".to_owned());
