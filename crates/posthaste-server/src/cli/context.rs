@@ -12,6 +12,7 @@ use super::actor;
 use super::client::Client;
 use crate::config::{self, Config, Environment, Flag};
 use crate::exit::{Code, Failure};
+use crate::supervisor::Supervisor;
 
 /// Flags that every verb has.
 #[derive(Clone, Debug, clap::Args)]
@@ -80,6 +81,11 @@ impl Context {
 
     pub(super) fn json(&self) -> bool {
         self.globals.output == Output::Json
+    }
+
+    /// Whoever started the process and wants to hear of it.
+    pub(super) fn supervisor(&self) -> Supervisor {
+        Supervisor::of(&self.environment)
     }
 
     /// Who acts, for the audit.

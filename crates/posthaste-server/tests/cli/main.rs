@@ -7,6 +7,7 @@ mod audit;
 mod bench;
 mod config;
 mod dead;
+mod deploy;
 #[path = "../http_process/disk.rs"]
 mod disk;
 mod event;

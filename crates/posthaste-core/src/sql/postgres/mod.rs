@@ -22,7 +22,7 @@ pub fn postgres_ddl(prefix: &TablePrefix) -> String {
     postgres_migrations(prefix).into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("\n")
 }
 
-/// The statements that make the three roles and give them the rights that each needs on tables with this prefix.
+/// The statements that make the four roles and give them the rights that each needs on tables with this prefix.
 pub fn postgres_roles(prefix: &TablePrefix) -> String {
     prefix.apply(include_str!("roles.sql"))
 }
