@@ -115,10 +115,7 @@ mod tests {
             all: true,
             page: PageArgs { limit: 7, after: Some("12".to_owned()) },
         };
-        assert_eq!(
-            args.query(),
-            "/v1/audit?limit=7&all=true&actor=eve%20%26%20co&verb=redrive&after=12"
-        );
+        assert_eq!(args.query(), "/v1/audit?limit=7&all=true&actor=eve%20%26%20co&verb=redrive&after=12");
         assert!(args.filter().with_unchanged);
     }
 

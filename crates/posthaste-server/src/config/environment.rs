@@ -26,7 +26,9 @@ impl Environment {
     pub fn of_process() -> Self {
         let ours = |(name, value): (OsString, OsString)| {
             let name = name.into_string().ok()?;
-            let is_ours = name.starts_with("POSTHASTE") || OF_OTHERS.contains(&name.as_str()) || reference::is_one(&name);
+            let is_ours = name.starts_with("POSTHASTE")
+                || OF_OTHERS.contains(&name.as_str())
+                || reference::is_one(&name);
             is_ours.then_some((name, value))
         };
         Self {

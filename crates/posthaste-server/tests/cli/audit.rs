@@ -48,7 +48,11 @@ fn the_record_is_read_in_pages_and_by_what_is_asked_for() {
         folder.ok(&["lane", "resume", "main"]);
     }
     folder.ok(&["prune"]);
-    assert_eq!(folder.json(&["audit"])["entries"].as_array().unwrap().len(), 6, "a prune of nothing is no change");
+    assert_eq!(
+        folder.json(&["audit"])["entries"].as_array().unwrap().len(),
+        6,
+        "a prune of nothing is no change"
+    );
     assert_eq!(verbs(&folder.json(&["audit", "--all", "--limit", "1"])), ["prune"]);
     let first = folder.json(&["audit", "--verb", "pause", "--limit", "2"]);
     assert_eq!(verbs(&first), ["pause", "pause"]);
@@ -78,8 +82,12 @@ fn the_server_answers_with_the_same_record_as_the_store() {
         assert_eq!(by_server, by_store);
         assert!(!by_server["entries"].as_array().unwrap().is_empty());
     }
-    let stranger: Answer =
-        folder.command(&["audit", "--server", &server]).env("POSTHASTE_API_KEY", "ph_no").output().unwrap().into();
+    let stranger: Answer = folder
+        .command(&["audit", "--server", &server])
+        .env("POSTHASTE_API_KEY", "ph_no")
+        .output()
+        .unwrap()
+        .into();
     stranger.assert_failed(3, &["refused the API key"]);
     running.signal("TERM");
     assert_eq!(running.code(), 0);

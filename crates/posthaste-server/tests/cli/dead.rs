@@ -117,7 +117,9 @@ fn events_are_found_and_redriven_by_a_text_in_their_error() {
     assert_eq!(folder.run(&["dead", "list", "--error", &"x".repeat(256)]).code, 2);
     let (mut running, address) = serve(&folder);
     let server = format!("http://{address}");
-    for verb in [&["dead", "list", "--error", "no answer"][..], &["dead", "list", "--by", "code", "--error", "NO"]] {
+    for verb in
+        [&["dead", "list", "--error", "no answer"][..], &["dead", "list", "--by", "code", "--error", "NO"]]
+    {
         let by_server = folder.json(&[verb, &["--server", &server]].concat());
         assert_eq!(by_server, folder.json(&[verb, &["--store", "sqlite://posthaste.db"]].concat()));
     }

@@ -31,7 +31,10 @@ fn systemd_finds_nothing_wrong_with_the_unit() {
     let unit = std::fs::read_to_string(deploy("posthaste.service")).unwrap();
     assert!(unit.contains("ExecStart=/usr/local/bin/posthaste serve "), "{unit}");
     let folder = Folder::new();
-    folder.write("posthaste.service", unit.replace("/usr/local/bin/posthaste", env!("CARGO_BIN_EXE_posthaste")));
+    folder.write(
+        "posthaste.service",
+        unit.replace("/usr/local/bin/posthaste", env!("CARGO_BIN_EXE_posthaste")),
+    );
     let verify = ["verify", "--man=no"];
     let verified =
         Command::new("systemd-analyze").args(verify).arg(folder.path("posthaste.service")).output();

@@ -117,7 +117,9 @@ async fn the_record_of_commands_is_listed_newest_first_and_in_pages() {
     assert_eq!((&newest["verb"], &newest["actor"], &newest["via"], &newest["changed"]), expected);
     let rest = list(&format!("limit=2&after={}", page["next"].as_str().unwrap())).await;
     assert_eq!((rest["entries"].as_array().unwrap().len(), rest.get("next")), (1, None));
-    for (query, count) in [("all=true", 4), ("actor=bob", 2), ("verb=pause", 2), ("since=2999-01-01T00:00:00Z", 0)] {
+    for (query, count) in
+        [("all=true", 4), ("actor=bob", 2), ("verb=pause", 2), ("since=2999-01-01T00:00:00Z", 0)]
+    {
         assert_eq!(list(query).await["entries"].as_array().unwrap().len(), count, "{query}");
     }
     for (query, part) in [
@@ -152,16 +154,21 @@ async fn dead_events_are_counted_by_code_and_found_by_their_error() {
     memory.settle(&lease, outcomes.collect(), Then::Hold).await.unwrap();
     let stand = Stand::with(memory, |memory| std::sync::Arc::new(memory), Times::default()).await;
     let page = stand.client.get("/v1/dead/codes").await.json();
-    let code = |n: usize| (&page["codes"][n]["code"], &page["codes"][n]["events"], &page["codes"][n]["example"]);
+    let code =
+        |n: usize| (&page["codes"][n]["code"], &page["codes"][n]["events"], &page["codes"][n]["example"]);
     assert_eq!(code(0), (&json!("http 400"), &json!(2), &json!("c")));
     assert_eq!(code(1), (&json!("timeout"), &json!(1), &json!("a")));
-    for (query, count) in [("lane=main", 2), ("lane=other", 0), ("code=timeout", 1), ("error=died%20OF%20http", 1)] {
+    for (query, count) in
+        [("lane=main", 2), ("lane=other", 0), ("code=timeout", 1), ("error=died%20OF%20http", 1)]
+    {
         let page = stand.client.get(&format!("/v1/dead/codes?{query}")).await.json();
         assert_eq!(page["codes"].as_array().unwrap().len(), count, "{query}");
     }
     let found = stand.client.get("/v1/events?error=of%20TIMEOUT").await.json();
     assert_eq!((found["events"].as_array().unwrap().len(), &found["events"][0]["id"]), (1, &json!("a")));
-    for path in ["/v1/dead/codes?type=x", "/v1/dead/codes?lane=a%20b", "/v1/dead/codes?error=", "/v1/events?error="] {
+    for path in
+        ["/v1/dead/codes?type=x", "/v1/dead/codes?lane=a%20b", "/v1/dead/codes?error=", "/v1/events?error="]
+    {
         stand.client.get(path).await.problem(400);
     }
     assert_eq!(stand.stranger().get("/v1/dead/codes").await.status, 401);

@@ -39,7 +39,8 @@ const NO_COLUMN: &str =
 const BY_ID: &str = "the id alone names a row, whatever its source is";
 const COUNTED_ANEW: &str = "totals are counted from the rows that are there";
 const NOT_OURS: &str = "a table of somebody else takes no such command";
-const NO_RECORD: &str = "an outbox table has no place for a record of commands; the log of who gave them has it";
+const NO_RECORD: &str =
+    "an outbox table has no place for a record of commands; the log of who gave them has it";
 const IN_TIME_ORDER: &str = "rows are claimed in the order of their time, whether they failed before or not";
 
 /// Why a law is not about a table.

@@ -100,7 +100,8 @@ async fn each_role_can_do_its_work_and_nothing_else() {
     let store = posthaste::store::open(&scope.url_of("access_carrier")).await.unwrap();
     let by_hand = posthaste::store::open(&scope.url_of("access_operator")).await.unwrap();
     carry(&store, &by_hand).await;
-    let refused = by_hand.acquire(&LaneSpec::new("mine".parse().unwrap()), &Owner::new("me")).await.unwrap_err();
+    let refused =
+        by_hand.acquire(&LaneSpec::new("mine".parse().unwrap()), &Owner::new("me")).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Config, "{refused}");
     // Publishing through the store is no right of the relay's: said with what to do, and nothing is lost.
     let refused = store.publish(vec![Envelope::new("x", "{}")]).await.unwrap_err();

@@ -45,9 +45,7 @@ async fn fetch(args: &FilterArgs, context: &Context) -> Result<DeadCodePage, Fai
                 Failure::usage("count dead events by code: the server, or its store, knows no codes")
             })
         }
-        Access::Store(store) => {
-            Ok(DeadCodePage::of(&store.dead_by_code(&filter).await.map_err(told)?))
-        }
+        Access::Store(store) => Ok(DeadCodePage::of(&store.dead_by_code(&filter).await.map_err(told)?)),
     }
 }
 

@@ -70,10 +70,7 @@ pub struct DeadCodePage {
 impl DeadCodePage {
     /// Codes as they go over the wire.
     pub fn of(codes: &DeadCodes) -> Self {
-        Self {
-            codes: codes.groups.iter().map(DeadCodeDocument::of).collect(),
-            partial: codes.is_partial,
-        }
+        Self { codes: codes.groups.iter().map(DeadCodeDocument::of).collect(), partial: codes.is_partial }
     }
 }
 

@@ -175,7 +175,11 @@ pub async fn a_lane_that_is_defined_anew_is_recorded(bench: StoreBench) -> LawRe
     bench.drive(&main).await?.give_up().await?;
     let entries = audited(&bench, &AuditFilter::default()).await?;
     ensure_eq!(entries.len(), 1, "records");
-    ensure_eq!((entries[0].command.as_str(), entries[0].actor.via.as_str()), ("redefine", "relay"), "what and by whom");
+    ensure_eq!(
+        (entries[0].command.as_str(), entries[0].actor.via.as_str()),
+        ("redefine", "relay"),
+        "what and by whom"
+    );
     ensure!(entries[0].filter.contains("main"), "the lane is not in {}", entries[0].filter);
     Ok(())
 }

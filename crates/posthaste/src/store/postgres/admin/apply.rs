@@ -289,7 +289,8 @@ impl PostgresStore {
             let matched = inbox::count(&client, &self.sql, before).await.map_err(explain)?;
             return Ok(Applied::new(matched, 0));
         }
-        let (mut applied, mut journal, mut from) = (Applied::default(), Journal::new(note), Some(inbox::FIRST));
+        let (mut applied, mut journal, mut from) =
+            (Applied::default(), Journal::new(note), Some(inbox::FIRST));
         while let Some(at) = from {
             let tx = begin(&mut client).await?;
             let step = inbox::prune_step(&tx, &self.sql, at, before).await.map_err(explain)?;

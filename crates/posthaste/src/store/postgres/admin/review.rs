@@ -29,8 +29,7 @@ impl Review for PostgresStore {
         let codes = async move {
             let filter = DeadCodes::question(filter)?;
             let lane = filter.lane.as_ref().map(|lane| lane.as_str().to_owned());
-            let values =
-                args![lane, filter.code, filter.error, DeadCodes::EVENTS_MAX, DeadCodes::GROUPS_MAX];
+            let values = args![lane, filter.code, filter.error, DeadCodes::EVENTS_MAX, DeadCodes::GROUPS_MAX];
             let client = self.client().await?;
             let rows = client.query_typed(&self.sql.dead_codes, &values).await.map_err(explain)?;
             let mut codes = DeadCodes::default();
