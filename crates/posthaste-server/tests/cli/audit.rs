@@ -21,7 +21,7 @@ fn every_verb_that_changes_something_is_listed_with_who_gave_it() {
     folder.ok(&["replay", "--lane", "main"]);
     folder.ok(&["lane", "seek", "main", "--to", "beginning", "--yes"]);
     folder.ok(&["relay", "--once", "--to", "null:"]);
-    folder.ok(&["prune", "--older-than", "0s", "--dead-older-than", "0s", "--yes"]);
+    folder.ok(&["prune", "--older-than", "0s"]);
     folder.ok(&["lane", "remove", "main", "--yes"]);
     let page = folder.json(&["audit", "--all"]);
     assert_eq!(

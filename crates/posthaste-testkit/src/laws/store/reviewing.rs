@@ -69,7 +69,7 @@ pub async fn every_change_is_recorded_with_who_made_it(bench: StoreBench) -> Law
             (&of_lane, Command::Erase { dry_run }),
             (&of_lane, Command::Skip { age: NOW, reason, dry_run }),
             (&of_lane, Command::Seek { to: Seek::Beginning, dry_run }),
-            (&everything, Command::Prune { delivered_age: Some(NOW), dead_age: Some(NOW), dry_run }),
+            (&everything, Command::Prune { delivered_age: Some(NOW), dead_age: None, dry_run }),
             (&everything, Command::PruneInbox { age: NOW, dry_run }),
             (&of_lane, Command::Remove { dry_run }),
         ]

@@ -253,7 +253,7 @@ impl PostgresStore {
         }
         let mut client = self.client().await?;
         let (first, last) = prune::stretch(&client, &self.sql, before).await.map_err(explain)?;
-        let mut from = (first < last).then_some(first);
+        let (mut from, mut is_recorded) = ((first < last).then_some(first), false);
         while let Some(after) = from {
             let step = match before.created {
                 _ if dry_run => prune::count_step(&client, &self.sql, after, last, before).await,
@@ -261,8 +261,9 @@ impl PostgresStore {
                     let tx = begin(&mut client).await?;
                     let step = prune::events_step(&tx, &self.sql, after, last, created).await;
                     let step = step.map_err(explain)?;
-                    self.write_down(tx.client(), &mut journal, Step { next: Some(0), ..step }).await?;
+                    self.write_down(tx.client(), &mut journal, step).await?;
                     commit(tx).await?;
+                    is_recorded = step.next.is_none();
                     Ok(step)
                 }
                 None => break,
@@ -278,7 +279,10 @@ impl PostgresStore {
                 commit(tx).await?;
                 has_more
             } {}
-            self.write_down(&client, &mut journal, Step::default()).await?;
+            // The last step has left the record, if there was one.
+            if !is_recorded {
+                self.write_down(&client, &mut journal, Step::default()).await?;
+            }
         }
         Ok(applied)
     }
