@@ -49,9 +49,9 @@ pub(in crate::store) fn view(lane: &LaneName, states: &States, row: &RawRow, pro
 
 /// Whether a record matches what a statement does not look at.
 pub(in crate::store) fn is_wanted(filter: &Filter, record: &Record) -> bool {
-    let code = |wanted: &String| record.lanes.iter().any(|view| view.code.as_ref() == Some(wanted));
+    let failed = |view: &LaneView| filter.fits_failure(view.code.as_deref(), view.last_error.as_deref());
     filter.topic.as_ref().is_none_or(|pattern| pattern.matches(&record.envelope.topic))
-        && filter.code.as_ref().is_none_or(code)
+        && (!filter.asks_a_failure() || record.lanes.iter().any(failed))
 }
 
 /// Where a page ends: the time of its last row, and what tells that from others of the same time.
