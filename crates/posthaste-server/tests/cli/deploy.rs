@@ -108,8 +108,8 @@ fn whoever_started_it_hears_that_it_is_ready_lives_and_stops() {
 fn the_image_runs_the_binary_as_somebody_who_is_not_root() {
     let file = std::fs::read_to_string(deploy("Dockerfile")).unwrap();
     let last = |word: &str| {
-        let lines = file.lines().filter_map(|line| line.strip_prefix(word));
-        lines.last().unwrap_or_else(|| panic!("no {word}")).trim().to_owned()
+        let mut lines = file.lines().filter_map(|line| line.strip_prefix(word));
+        lines.next_back().unwrap_or_else(|| panic!("no {word}")).trim().to_owned()
     };
     assert_eq!(last("USER"), "65532:65532");
     assert_eq!(last("ENTRYPOINT"), r#"["/usr/local/bin/posthaste"]"#);
