@@ -14,6 +14,7 @@ pub(in crate::store) mod cursor;
 pub(in crate::store) mod driver;
 #[cfg(feature = "mysql")]
 pub(in crate::store) mod engine;
+pub(in crate::store) mod examine;
 pub(in crate::store) mod look;
 pub(in crate::store) mod row;
 

@@ -12,6 +12,7 @@
 mod admin;
 mod check;
 mod claim;
+mod examine;
 mod publish;
 mod settle;
 mod sweep;
@@ -21,6 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use posthaste_core::envelope::Envelope;
+use posthaste_core::findings::Finding;
 use posthaste_core::lane::{LaneName, LaneSpec};
 use posthaste_core::publisher::{Published, Publisher};
 use posthaste_core::schema::{Keyring, Schema, SchemaStatus};
@@ -240,6 +242,10 @@ impl Schema for PostgresTable {
 
     fn migrate(&self) -> BoxFuture<'_, Result<Vec<u32>>> {
         Box::pin(async move { Err(crate::store::table::not_ours(&self.options.profile)) })
+    }
+
+    fn examine<'a>(&'a self, lanes: &'a [LaneSpec]) -> BoxFuture<'a, Vec<Finding>> {
+        Box::pin(examine::examine(self, lanes))
     }
 }
 

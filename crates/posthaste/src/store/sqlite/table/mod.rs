@@ -6,6 +6,7 @@
 
 mod admin;
 mod check;
+mod examine;
 mod work;
 
 use std::collections::HashMap;
@@ -14,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use posthaste_core::envelope::{Envelope, fresh_id};
+use posthaste_core::findings::Finding;
 use posthaste_core::lane::{LaneName, LaneSpec};
 use posthaste_core::publisher::{Published, Publisher};
 use posthaste_core::schema::{Keyring, Schema, SchemaStatus};
@@ -342,6 +344,10 @@ impl Schema for SqliteTable {
 
     fn migrate(&self) -> BoxFuture<'_, Result<Vec<u32>>> {
         Box::pin(async move { Err(crate::store::table::not_ours(&self.options.profile)) })
+    }
+
+    fn examine<'a>(&'a self, lanes: &'a [LaneSpec]) -> BoxFuture<'a, Vec<Finding>> {
+        Box::pin(examine::examine(self, lanes))
     }
 }
 
