@@ -55,7 +55,9 @@ fn a_configuration_that_cannot_be_read_is_a_failure_like_any_other() {
 fn a_key_that_others_can_read_is_found() {
     let folder = used();
     folder.write("posthaste.key", "ph_0\n");
-    let rights = |mode| std::fs::set_permissions(folder.path("posthaste.key"), PermissionsExt::from_mode(mode)).unwrap();
+    let rights = |mode| {
+        std::fs::set_permissions(folder.path("posthaste.key"), PermissionsExt::from_mode(mode)).unwrap()
+    };
     rights(0o644);
     let seen = doctor(&folder, &[]);
     assert!(!seen.text().contains("ph_0"), "{}", seen.text());
@@ -130,7 +132,8 @@ fn a_disk_that_is_nearly_full_is_found() {
 fn a_table_without_its_index_and_with_strange_states_is_found() {
     let folder = Folder::new();
     folder.write("posthaste.toml", "[store]\nengine = \"table\"\nurl = \"sqlite://posthaste.db\"\n[lanes.main]\nto = \"null:\"\norder = \"key\"\n");
-    let ddl = folder.ok(&["migrate", "print", "--profile", "open-outbox", "--store", "sqlite://posthaste.db"]);
+    let ddl =
+        folder.ok(&["migrate", "print", "--profile", "open-outbox", "--store", "sqlite://posthaste.db"]);
     let bare = ddl.text().replace("CREATE INDEX", "-- CREATE INDEX");
     folder.sql("PRAGMA journal_mode = WAL");
     folder.sql(&bare.replace("CHECK (\"status\" IN", "CHECK (\"status\" NOT NULL OR \"status\" IN"));

@@ -34,11 +34,23 @@ async fn each_fault_is_found_and_mended_by_the_sql_that_is_printed() {
     let database = admin.query_one("SELECT current_database()", &[]).await.unwrap().get::<_, String>(0);
     for (fault, check, verdict) in [
         ("ALTER SEQUENCE posthaste_events_seq CACHE 20".to_owned(), "sequence", "failure"),
-        ("ALTER TABLE posthaste_events ALTER seq SET DEFAULT nextval('posthaste_events_seq')".to_owned(), "default of seq", "failure"),
+        (
+            "ALTER TABLE posthaste_events ALTER seq SET DEFAULT nextval('posthaste_events_seq')".to_owned(),
+            "default of seq",
+            "failure",
+        ),
         ("ALTER TABLE posthaste_events ALTER xid SET DEFAULT '3'".to_owned(), "default of xid", "failure"),
-        ("ALTER TABLE posthaste_events DISABLE TRIGGER posthaste_own_xid".to_owned(), "replication trigger", "failure"),
+        (
+            "ALTER TABLE posthaste_events DISABLE TRIGGER posthaste_own_xid".to_owned(),
+            "replication trigger",
+            "failure",
+        ),
         ("REVOKE INSERT, DELETE ON posthaste_parked FROM posthaste_relay".to_owned(), "rights", "failure"),
-        ("ALTER TABLE posthaste_parked SET (autovacuum_enabled = off)".to_owned(), "autovacuum of the tables", "warning"),
+        (
+            "ALTER TABLE posthaste_parked SET (autovacuum_enabled = off)".to_owned(),
+            "autovacuum of the tables",
+            "warning",
+        ),
         (format!("ALTER DATABASE {database} SET synchronous_commit = off"), "synchronous_commit", "warning"),
         (format!("ALTER DATABASE {database} CONNECTION LIMIT 10"), "connections", "warning"),
     ] {
@@ -55,7 +67,10 @@ async fn a_slot_that_nobody_reads_is_found() {
     let trial = "postgres::a_slot_that_nobody_reads_is_found";
     let Some((stand, admin)) = used(trial).await else { return };
     let slot = format!("doctor_{}", std::process::id());
-    admin.execute("SELECT pg_create_physical_replication_slot($1::text::name, true)", &[&slot]).await.unwrap();
+    admin
+        .execute("SELECT pg_create_physical_replication_slot($1::text::name, true)", &[&slot])
+        .await
+        .unwrap();
     // Others may have slots of their own on this server.
     run(&admin, &look(&stand).about("replication slots", &slot).sql()).await;
     assert!(!look(&stand).text().contains(&slot));

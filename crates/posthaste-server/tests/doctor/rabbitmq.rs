@@ -1,6 +1,8 @@
 //! Faults of a RabbitMQ and of the queues of a group.
 
-use lapin::options::{ExchangeDeclareOptions, ExchangeDeleteOptions, QueueDeclareOptions, QueueDeleteOptions};
+use lapin::options::{
+    ExchangeDeclareOptions, ExchangeDeleteOptions, QueueDeclareOptions, QueueDeleteOptions,
+};
 use lapin::types::FieldTable;
 use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
 use posthaste::broker::amqp::AmqpBroker;
@@ -45,20 +47,32 @@ impl Place {
     async fn declare(&self, durable: bool) {
         let options = ExchangeDeclareOptions { durable, ..ExchangeDeclareOptions::default() };
         let name = self.name.as_str();
-        self.channel.exchange_declare(name.into(), ExchangeKind::Topic, options, FieldTable::default()).await.unwrap();
+        self.channel
+            .exchange_declare(name.into(), ExchangeKind::Topic, options, FieldTable::default())
+            .await
+            .unwrap();
     }
 
     async fn delete(&self) {
-        self.channel.exchange_delete(self.name.as_str().into(), ExchangeDeleteOptions::default()).await.unwrap();
+        self.channel
+            .exchange_delete(self.name.as_str().into(), ExchangeDeleteOptions::default())
+            .await
+            .unwrap();
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exchange_that_is_missing_or_not_durable_is_found() {
-    let Some(place) = Place::new("rabbitmq::an_exchange_that_is_missing_or_not_durable_is_found").await else { return };
+    let Some(place) = Place::new("rabbitmq::an_exchange_that_is_missing_or_not_durable_is_found").await
+    else {
+        return;
+    };
     let missing = doctor(&place.folder, &[]);
     let command = missing.bad("main: exchange", "failure").command();
-    assert_eq!(command, format!("rabbitmqadmin declare exchange name={} type=topic durable=true", place.name));
+    assert_eq!(
+        command,
+        format!("rabbitmqadmin declare exchange name={} type=topic durable=true", place.name)
+    );
     place.declare(false).await;
     let command = doctor(&place.folder, &[]).bad("main: exchange", "failure").command();
     assert!(command.contains("delete exchange") && command.contains("durable=true"), "{command}");
@@ -84,7 +98,10 @@ async fn a_setting_that_loses_events_is_found() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broker_that_is_away_is_found_and_its_password_kept() {
     let folder = Folder::new();
-    folder.write("posthaste.toml", "[targets.b]\nurl = \"amqp://me:hunter2@127.0.0.1:9\"\n[lanes.main]\nto = \"b\"\n");
+    folder.write(
+        "posthaste.toml",
+        "[targets.b]\nurl = \"amqp://me:hunter2@127.0.0.1:9\"\n[lanes.main]\nto = \"b\"\n",
+    );
     let seen = doctor(&folder, &[]);
     assert!(seen.text().contains("\"failure\"") && !seen.text().contains("hunter2"), "{}", seen.text());
     seen.ok("configuration");
@@ -107,7 +124,11 @@ async fn queues_of_a_group_that_are_missing_or_not_durable_are_found() {
     // Looking has not made it.
     look().bad(&queue, "failure");
     let gone_with_the_broker = QueueDeclareOptions { durable: false, ..QueueDeclareOptions::default() };
-    place.channel.queue_declare(queue.as_str().into(), gone_with_the_broker, FieldTable::default()).await.unwrap();
+    place
+        .channel
+        .queue_declare(queue.as_str().into(), gone_with_the_broker, FieldTable::default())
+        .await
+        .unwrap();
     let words = look().bad(&queue, "failure").words();
     assert!(words.contains(&format!("rabbitmqctl delete_queue {queue}")), "{words}");
     place.channel.queue_delete(queue.as_str().into(), QueueDeleteOptions::default()).await.unwrap();

@@ -31,7 +31,9 @@ impl Seen {
     /// The worst finding of this check.
     #[track_caller]
     fn of(&self, check: &str) -> &Value {
-        let rank = |finding: &&Value| ["ok", "warning", "failure"].iter().position(|word| finding["verdict"] == *word);
+        let rank = |finding: &&Value| {
+            ["ok", "warning", "failure"].iter().position(|word| finding["verdict"] == *word)
+        };
         let found = self.findings().filter(|finding| finding["check"].as_str().unwrap().contains(check));
         found.max_by_key(rank).unwrap_or_else(|| panic!("nothing is said about {check}: {:#}", self.0))
     }
@@ -60,8 +62,10 @@ impl Seen {
     /// How to mend what this check says about this, among others.
     #[track_caller]
     pub(crate) fn about(&self, check: &str, what: &str) -> Mend {
-        let is_it = |finding: &&Value| finding["check"] == check && finding["seen"].as_str().unwrap().contains(what);
-        let found = self.findings().find(is_it).unwrap_or_else(|| panic!("nothing about {what}: {:#}", self.0));
+        let is_it =
+            |finding: &&Value| finding["check"] == check && finding["seen"].as_str().unwrap().contains(what);
+        let found =
+            self.findings().find(is_it).unwrap_or_else(|| panic!("nothing about {what}: {:#}", self.0));
         assert_ne!(found["verdict"], "ok");
         Mend(found["mend"].clone())
     }

@@ -16,7 +16,18 @@ const FREE_BYTES_FEW: u64 = 1 << 30;
 
 /// File systems that other machines have too, on which locks cannot be relied upon.
 const SHARED: [&str; 13] = [
-    "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "glusterfs", "fuse.sshfs", "fuse.glusterfs",
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "smbfs",
+    "9p",
+    "afs",
+    "ceph",
+    "lustre",
+    "glusterfs",
+    "fuse.sshfs",
+    "fuse.glusterfs",
     "fuse.s3fs",
 ];
 
@@ -28,7 +39,10 @@ pub(super) fn examine(config: &Config, key_file: Option<PathBuf>) -> Vec<Finding
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Ok(folder) = fs::canonicalize(folder.unwrap_or(Path::new("."))) {
             found.extend(disk(&folder));
-            found.extend(file_system(&folder, &fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()));
+            found.extend(file_system(
+                &folder,
+                &fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(),
+            ));
         }
         if config.store.table.is_none() {
             found.push(synchronous(config.store.synchronous));
@@ -83,8 +97,13 @@ fn file_system(folder: &Path, mounts: &str) -> Option<Finding> {
     // Of two at one place the later one covers the earlier.
     let (_, kind) = mounts.lines().filter_map(of_line).max_by_key(|(length, _)| *length)?;
     Some(if SHARED.contains(&kind.as_str()) {
-        let seen = format!("the database lies on {kind}: two machines that open it, or a lost lock, break it");
-        Finding::warning("file system", seen, Mend::words("put it on a disk of this machine, or use Postgres"))
+        let seen =
+            format!("the database lies on {kind}: two machines that open it, or a lost lock, break it");
+        Finding::warning(
+            "file system",
+            seen,
+            Mend::words("put it on a disk of this machine, or use Postgres"),
+        )
     } else {
         Finding::ok("file system", kind)
     })

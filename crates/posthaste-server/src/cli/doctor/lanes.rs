@@ -31,9 +31,11 @@ fn judge(lane: &LaneStats, config: &Config) -> Finding {
     let is_table = config.store.table.is_some();
     let is_configured = is_table || config.lanes.contains_key(name);
     match lane.state {
-        LaneState::Error => {
-            Finding::failure(check, format!("error: {reason}"), Mend::words("mend what it says; then relays go on"))
-        }
+        LaneState::Error => Finding::failure(
+            check,
+            format!("error: {reason}"),
+            Mend::words("mend what it says; then relays go on"),
+        ),
         LaneState::Retired => {
             let seen = format!("its address is gone: {reason}; {unread} events are not read");
             Finding::failure(check, seen, Mend::command(format!("posthaste lane resume {name}")))

@@ -30,7 +30,9 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let (lanes, targets) = (config.lanes.len(), config.targets.len());
     let mut found = vec![Finding::ok("configuration", format!("valid, {lanes} lanes, {targets} targets"))];
     let notes = context.notes().iter();
-    found.extend(notes.map(|note| Finding::warning("environment", note, Mend::words("look at the environment"))));
+    found.extend(
+        notes.map(|note| Finding::warning("environment", note, Mend::words("look at the environment"))),
+    );
     found.extend(files::examine(config, context.key_file()));
     found.extend(store::examine(context).await);
     found.extend(targets::examine(config, &args.group).await);

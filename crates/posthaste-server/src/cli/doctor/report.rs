@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn a_row_shows_what_was_seen_and_each_step_that_mends_it() {
-        let mend = Mend::Sql(vec!["ALTER SYSTEM SET fsync = on".to_owned(), "SELECT pg_reload_conf()".to_owned()]);
+        let mend =
+            Mend::Sql(vec!["ALTER SYSTEM SET fsync = on".to_owned(), "SELECT pg_reload_conf()".to_owned()]);
         let shown = row(&Finding::failure("fsync", "off\u{1b}[2J", mend), 8);
         let expected = "failure  fsync     off\\u{1b}[2J\n         mend: ALTER SYSTEM SET fsync = on;\n         \
                         mend: SELECT pg_reload_conf();\n";

@@ -91,7 +91,8 @@ async fn growth(store: &Arc<dyn Backend>, context: &Context) -> posthaste::Resul
     let retain = context.config.store.retain;
     let prune = Command::Prune { delivered_age: Some(retain), dead_age: None, dry_run: true };
     let old = store.apply(&Filter::default(), prune, &context.actor()).await?.matched;
-    let seen = format!("{old} rows were delivered longer ago than store.retain ({})", unit::show_duration(retain));
+    let seen =
+        format!("{old} rows were delivered longer ago than store.retain ({})", unit::show_duration(retain));
     Ok(vec![if old <= OLD_ROWS_MAX {
         Finding::ok("growth", seen)
     } else {

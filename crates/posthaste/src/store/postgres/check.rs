@@ -209,8 +209,7 @@ impl Facts<'_> {
         let sequence = format!("{}events_seq", self.prefix);
         let problem = || {
             let mend = format!("ALTER SEQUENCE {sequence} INCREMENT BY 1 CACHE 1 NO CYCLE");
-            let seen =
-                format!("the sequence {sequence} gives numbers out of turn, and events would be lost");
+            let seen = format!("the sequence {sequence} gives numbers out of turn, and events would be lost");
             Problem::new(seen, Mend::sql(mend))
         };
         Ok((!self.is("is_sequence_plain")?).then(problem))
@@ -258,7 +257,8 @@ impl Facts<'_> {
     }
 
     fn fsync(&self) -> Db<Option<Problem>> {
-        let seen = "the server runs with fsync off, and a crash of its machine would take back what was delivered";
+        let seen =
+            "the server runs with fsync off, and a crash of its machine would take back what was delivered";
         Ok((!self.is("is_fsync_on")?).then(|| Problem::new(seen, turn_on("fsync"))))
     }
 

@@ -88,14 +88,20 @@ fn settings(rows: &[Row]) -> Db<Vec<Finding>> {
             "full_page_writes" => {
                 "a crash of the machine in the middle of a write may break pages, unless its file system prevents that"
             }
-            "fsync" => "a crash of the server's machine takes back what was delivered, or breaks the database",
+            "fsync" => {
+                "a crash of the server's machine takes back what was delivered, or breaks the database"
+            }
             _ => "dead rows are never removed, and every look at the tables gets slower",
         };
         found.push(if setting == "off" {
             let back = row.try_get::<_, Option<String>>(2)?;
             let mend = back.map_or_else(|| check::turn_on(&name), Mend::sql);
-            let tell = if name == "fsync" { Finding::failure } else { Finding::warning };
-            tell(name, format!("off: {danger}"), mend)
+            let seen = format!("off: {danger}");
+            if name == "fsync" {
+                Finding::failure(name, seen, mend)
+            } else {
+                Finding::warning(name, seen, mend)
+            }
         } else {
             Finding::ok(name, setting)
         });
@@ -169,19 +175,25 @@ fn holders(rows: &[Row]) -> Db<Vec<Finding>> {
         let (check, seen, mend) = match what.as_str() {
             "slot" => (
                 "replication slots",
-                format!("nobody reads the slot {name}, for which the server keeps its log until the disk is full"),
+                format!(
+                    "nobody reads the slot {name}, for which the server keeps its log until the disk is full"
+                ),
                 Mend::sql(mend),
             ),
             "prepared" => (
                 "open transactions",
-                format!("the prepared transaction {name} waits since {since}: what it published is not delivered, and no dead \
-                         row goes"),
+                format!(
+                    "the prepared transaction {name} waits since {since}: what it published is not delivered, and no dead \
+                         row goes"
+                ),
                 Mend::words(format!("{mend} or COMMIT PREPARED; whoever prepared it knows which")),
             ),
             _ => (
                 "open transactions",
-                format!("the transaction of process {name} is open since {since}: no row that died since then goes, and \
-                         tables grow"),
+                format!(
+                    "the transaction of process {name} is open since {since}: no row that died since then goes, and \
+                         tables grow"
+                ),
                 Mend::sql(mend),
             ),
         };
@@ -201,8 +213,7 @@ fn vacuumed(rows: &[Row]) -> Db<Vec<Finding>> {
     for row in rows {
         let (name, live, dead): (String, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         if row.try_get(3)? {
-            let seen =
-                format!("somebody turned it off for {name}, where dead rows make every claim slower");
+            let seen = format!("somebody turned it off for {name}, where dead rows make every claim slower");
             let mend = Mend::sql(format!("ALTER TABLE {name} RESET (autovacuum_enabled)"));
             found.push(Finding::warning(CHECK, seen, mend));
         } else if dead > DEAD_ROWS_MAX && dead > live {

@@ -42,7 +42,8 @@ fn tables(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Finding>
     )?;
     let mut statement = connection
         .prepare("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?1 ORDER BY name")?;
-    let triggers = statement.query_map([table], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
+    let triggers =
+        statement.query_map([table], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
     let mut found = Vec::new();
     found.push(if counts {
         Finding::ok("numbers of events", "none is given twice")

@@ -24,13 +24,17 @@ pub(in crate::store) struct Indexes {
 
 impl Indexes {
     fn begin_with(&self, columns: &[&str]) -> bool {
-        self.columns.iter().any(|index| index.iter().map(String::as_str).take(columns.len()).eq(columns.iter().copied()))
+        self.columns
+            .iter()
+            .any(|index| index.iter().map(String::as_str).take(columns.len()).eq(columns.iter().copied()))
     }
 
     /// What they are worth for these lanes. `ddl` is what `migrate print` shows for the table.
     pub(in crate::store) fn findings(&self, shape: &Shape, lanes: &[LaneSpec], ddl: &str) -> Vec<Finding> {
         let mut found = vec![self.of_due(shape, ddl)];
-        found.extend(lanes.iter().filter(|lane| lane.order == Order::PerKey).map(|_| self.of_keys(shape, ddl)));
+        found.extend(
+            lanes.iter().filter(|lane| lane.order == Order::PerKey).map(|_| self.of_keys(shape, ddl)),
+        );
         found
     }
 
@@ -40,7 +44,10 @@ impl Indexes {
         if self.may_be_partial && self.begin_with(&[due]) || self.begin_with(&[status, due]) {
             return Finding::ok(DUE, "there is one");
         }
-        let seen = format!("no index of {} is by {status} and {due}: every claim reads the whole table", shape.profile.table);
+        let seen = format!(
+            "no index of {} is by {status} and {due}: every claim reads the whole table",
+            shape.profile.table
+        );
         Finding::warning(DUE, seen, made(ddl, "pickup"))
     }
 
@@ -48,8 +55,13 @@ impl Indexes {
     pub(in crate::store) fn of_keys(&self, shape: &Shape, ddl: &str) -> Finding {
         let table = &shape.profile.table;
         let Some(key) = shape.order_column() else {
-            let mend = Mend::words("write order = \"none\" for the lane, or name a column with store.columns.key");
-            return Finding::warning(KEYS, format!("order = \"key\", but the table {table} has no column for a key"), mend);
+            let mend =
+                Mend::words("write order = \"none\" for the lane, or name a column with store.columns.key");
+            return Finding::warning(
+                KEYS,
+                format!("order = \"key\", but the table {table} has no column for a key"),
+                mend,
+            );
         };
         let key = shape.profile.columns[&key].as_str();
         if self.begin_with(&[key]) {
@@ -64,7 +76,8 @@ impl Indexes {
 
 /// The statement of `migrate print` that makes this index.
 fn made(ddl: &str, suffix: &str) -> Mend {
-    let line = ddl.lines().find(|line| line.starts_with("CREATE INDEX") && line.contains(&format!("_{suffix}")));
+    let line =
+        ddl.lines().find(|line| line.starts_with("CREATE INDEX") && line.contains(&format!("_{suffix}")));
     line.map_or_else(
         || Mend::words("`posthaste migrate print --profile …` shows one"),
         |line| Mend::sql(line.trim_end_matches(';')),
@@ -94,14 +107,18 @@ mod tests {
         let lanes = [LaneSpec::new("main".parse().unwrap())];
         let ddl = postgres_table_ddl(&profile);
         let judged = |indexes: &[&[&str]]| {
-            let indexes = indexes.iter().map(|index| index.iter().map(|name| (*name).to_owned()).collect()).collect();
+            let indexes =
+                indexes.iter().map(|index| index.iter().map(|name| (*name).to_owned()).collect()).collect();
             Indexes { columns: indexes, may_be_partial: true }.findings(&shape, &lanes, &ddl)
         };
         let none = judged(&[&["event_id"]]);
         assert_eq!(none.len(), 2);
         for finding in &none {
             let Some(Mend::Sql(statements)) = &finding.mend else { panic!("{finding:?}") };
-            assert!(statements[0].starts_with("CREATE INDEX") && !statements[0].ends_with(';'), "{statements:?}");
+            assert!(
+                statements[0].starts_with("CREATE INDEX") && !statements[0].ends_with(';'),
+                "{statements:?}"
+            );
         }
         let both = judged(&[&["status", "available_at"], &["partition_key", "created_at"]]);
         assert!(both.iter().all(|finding| finding.verdict == Verdict::Ok), "{both:?}");

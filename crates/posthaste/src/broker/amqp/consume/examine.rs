@@ -49,7 +49,8 @@ impl AmqpBroker {
         let channel = self.consume.link.channel().await?.channel;
         let topics = index::look(&channel, &naming.index(group)).await?;
         if topics.is_empty() {
-            let seen = "no consumer of this name has ever read from this broker, or its list of topics is gone";
+            let seen =
+                "no consumer of this name has ever read from this broker, or its list of topics is gone";
             let mend = Mend::words("look at the name; else start the consumer, which makes what it needs");
             return Ok(vec![Finding::warning(format!("group {group}"), seen, mend)]);
         }
@@ -83,7 +84,9 @@ impl AmqpBroker {
                 Finding::failure(check, seen, Mend::command(declare))
             }
             State::Otherwise(said) => {
-                let seen = format!("{name:?} is not as it should be, and may be gone after a restart of the broker ({said})");
+                let seen = format!(
+                    "{name:?} is not as it should be, and may be gone after a restart of the broker ({said})"
+                );
                 let mend = format!("rabbitmqadmin delete exchange name={name} && {declare}");
                 Finding::failure(check, seen, Mend::command(mend))
             }
@@ -150,7 +153,11 @@ async fn exchange(link: &Link, name: &str, kind: &str) -> Result<State> {
         let options = ExchangeDeclareOptions { passive, durable: true, ..ExchangeDeclareOptions::default() };
         let kind = ExchangeKind::Custom(kind.to_owned());
         let channel = fresh(link).await?;
-        state(channel.exchange_declare(name.into(), kind, options, FieldTable::default()).await, "exchange", name)
+        state(
+            channel.exchange_declare(name.into(), kind, options, FieldTable::default()).await,
+            "exchange",
+            name,
+        )
     };
     match declared(true).await? {
         State::AsWanted => declared(false).await,

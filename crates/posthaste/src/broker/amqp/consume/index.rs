@@ -55,11 +55,7 @@ async fn take_stock(channel: &Channel, queue: &str) -> Result<BTreeSet<String>> 
 }
 
 /// What all lists say; `takes` says of a list whether it is taken out, by whether it said something new.
-async fn gather(
-    channel: &Channel,
-    queue: &str,
-    takes: impl Fn(bool) -> bool,
-) -> Result<BTreeSet<String>> {
+async fn gather(channel: &Channel, queue: &str, takes: impl Fn(bool) -> bool) -> Result<BTreeSet<String>> {
     let mut known = BTreeSet::new();
     let sifted = sift(channel, queue, LISTS_MAX, |list| {
         let before = known.len();

@@ -26,7 +26,8 @@ fn indexes(connection: &Connection, table: &str) -> rusqlite::Result<Indexes> {
     let mut statement = connection.prepare(
         "SELECT l.name, coalesce(i.name, '') FROM pragma_index_list(?1) l, pragma_index_info(l.name) i ORDER BY l.name, i.seqno",
     )?;
-    let rows = statement.query_map([table], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))?;
+    let rows =
+        statement.query_map([table], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))?;
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
     for row in rows {
         let (index, column) = row?;
