@@ -1,5 +1,8 @@
 //! Faults of a RabbitMQ and of the queues of a group.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use lapin::options::{
     ExchangeDeclareOptions, ExchangeDeleteOptions, QueueDeclareOptions, QueueDeleteOptions,
 };
@@ -8,9 +11,11 @@ use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
 use posthaste::broker::amqp::AmqpBroker;
 use posthaste::broker::{Broker as _, FeedSpec};
 use posthaste::envelope::fresh_id;
+use xtask::servers::{Kind, Server};
+use xtask::{Interrupt, Run};
 
 use crate::folder::Folder;
-use crate::seen::doctor;
+use crate::seen::{Seen, doctor};
 use crate::skip;
 
 /// A name of its own at the broker, and a channel.
@@ -143,4 +148,36 @@ async fn queues_of_a_group_that_are_missing_or_not_durable_are_found() {
         place.channel.queue_delete(name.as_str().into(), QueueDeleteOptions::default()).await.unwrap();
     }
     place.delete().await;
+}
+
+#[test]
+fn a_broker_that_lacks_disk_is_found() {
+    if !Kind::Rabbitmq.is_installed() {
+        skip::say("rabbitmq::a_broker_that_lacks_disk_is_found", "RabbitMQ is not installed");
+        return;
+    }
+    let run = Arc::new(Run::private(&Interrupt::default()).unwrap());
+    let mut server = Server::new(Kind::Rabbitmq, &run, None).unwrap();
+    server.start().unwrap();
+    let folder = Folder::new();
+    folder.write("posthaste.toml", format!("[lanes.main]\nto = \"{}?exchange=amq.topic\"\n", server.url()));
+    doctor(&folder, &[]).ok("confirms");
+    server.control(&["set_disk_free_limit", "1000000GB"]).unwrap();
+    // The broker raises and clears an alarm in its own time.
+    let seen = until(&folder, |seen| seen.text().contains("takes nothing from publishers"));
+    assert!(seen.bad("confirms", "failure").words().contains("memory or disk"), "{}", seen.text());
+    server.control(&["set_disk_free_limit", "50MB"]).unwrap();
+    until(&folder, |seen| !seen.text().contains("\"failure\"")).ok("confirms");
+}
+
+/// Asks the doctor until this is so.
+fn until(folder: &Folder, is_so: impl Fn(&Seen) -> bool) -> Seen {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let seen = doctor(folder, &[]);
+        if is_so(&seen) {
+            return seen;
+        }
+        assert!(Instant::now() < end, "waited too long: {}", seen.text());
+    }
 }

@@ -3,12 +3,18 @@
 //! AMQP cannot describe a queue. But the broker compares whoever declares one that is there with what it is, and says what
 //! differs; so what is there, and only that, is declared as it should be.
 
-use lapin::options::{ExchangeDeclareOptions, QueueDeclareOptions};
+use std::time::Duration;
+
+use lapin::options::{
+    BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueDeclareOptions,
+};
 use lapin::types::FieldTable;
-use lapin::{Channel, ExchangeKind};
+use lapin::{BasicProperties, Channel, ExchangeKind};
 use posthaste_core::Result;
+use posthaste_core::envelope::fresh_id;
 use posthaste_core::findings::{Finding, Mend};
 use posthaste_core::lane::Order;
+use tokio::time::timeout;
 
 use super::index;
 use super::topology::{Topology, dead_arguments, retry_arguments};
@@ -17,6 +23,9 @@ use crate::broker::amqp::link::{Link, Refusal, refusal, told};
 use crate::broker::amqp::mapping::Mapping;
 use crate::broker::amqp::naming::Names;
 use crate::broker::amqp::settings::Unrouted;
+
+/// How long the broker may take to confirm a message to nobody.
+const CONFIRM_WITHIN: Duration = Duration::from_secs(3);
 
 /// How something is that was to be there.
 enum State {
@@ -36,6 +45,8 @@ impl AmqpBroker {
         if matches!(self.settings.publishing.mapping, Mapping::Topic) {
             found.push(self.exchange().await.unwrap_or_else(|error| Finding::error("exchange", &error)));
         }
+        // Last: a broker with an alarm reads nothing more of this connection.
+        found.push(self.confirms().await.unwrap_or_else(|error| Finding::error("confirms", &error)));
         found
     }
 
@@ -59,6 +70,35 @@ impl AmqpBroker {
             found.extend(self.subscription(&names).await?);
         }
         Ok(found)
+    }
+
+    /// Whether the broker takes and confirms what is published. It tells a connection of an alarm only when that publishes; so
+    /// a message is sent to a queue that cannot be there, and the broker forgets it.
+    async fn confirms(&self) -> Result<Finding> {
+        const CHECK: &str = "confirms";
+        let channel = fresh(&self.publishing).await?;
+        let failed = |error: lapin::Error| told("publish to nobody", &error);
+        channel.confirm_select(ConfirmSelectOptions::default()).await.map_err(failed)?;
+        let key = format!("posthaste-doctor-{}", fresh_id());
+        let (options, properties) = (BasicPublishOptions::default(), BasicProperties::default());
+        let published = async {
+            channel.basic_publish("".into(), key.as_str().into(), options, b"", properties).await?.await
+        };
+        Ok(match timeout(CONFIRM_WITHIN, published).await {
+            Ok(Ok(_)) => Finding::ok(CHECK, "the broker confirms what it takes"),
+            Ok(Err(error)) if matches!(refusal(&error), Some((Refusal::NotAllowed, _))) => {
+                Finding::ok(CHECK, "this user may not publish to nobody, so that this was not tried")
+            }
+            Ok(Err(error)) => return Err(failed(error)),
+            Err(_) => {
+                let why = self.publishing.blocked().unwrap_or_else(|| "it does not say why".to_owned());
+                Finding::failure(
+                    CHECK,
+                    format!("the broker takes nothing from publishers: {why}"),
+                    Mend::words("free what it lacks, memory or disk (rabbitmqctl status), and it goes on"),
+                )
+            }
+        })
     }
 
     fn unrouted_fate(&self) -> Finding {
