@@ -107,8 +107,17 @@ impl Mend {
             Some(arguments) => format!("{} {arguments} {more}", env!("CARGO_BIN_EXE_posthaste")),
             None => command.clone(),
         };
-        let mut shell = std::process::Command::new("sh");
-        let done = shell.arg("-c").arg(&ours).current_dir(folder.path("")).output().unwrap();
+        // As the binary itself is run: with none of the settings of whoever runs the tests.
+        let binary = folder.command(&[""; 0]);
+        let mut run = std::process::Command::new("sh");
+        run.arg("-c").arg(&ours).current_dir(folder.path(""));
+        for (name, value) in binary.get_envs() {
+            match value {
+                Some(value) => run.env(name, value),
+                None => run.env_remove(name),
+            };
+        }
+        let done = run.output().unwrap();
         assert!(done.status.success(), "{ours}: {}", String::from_utf8_lossy(&done.stderr));
     }
 }

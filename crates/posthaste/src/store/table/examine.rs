@@ -76,8 +76,10 @@ impl Indexes {
 
 /// The statement of `migrate print` that makes this index.
 fn made(ddl: &str, suffix: &str) -> Mend {
-    let line =
-        ddl.lines().find(|line| line.starts_with("CREATE INDEX") && line.contains(&format!("_{suffix}")));
+    let names = ['"', '`'].map(|quote| format!("_{suffix}{quote} ON"));
+    let is_it =
+        |line: &&str| line.starts_with("CREATE INDEX") && names.iter().any(|name| line.contains(name));
+    let line = ddl.lines().find(is_it);
     line.map_or_else(
         || Mend::words("`posthaste migrate print --profile …` shows one"),
         |line| Mend::sql(line.trim_end_matches(';')),
