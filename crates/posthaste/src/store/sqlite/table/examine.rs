@@ -2,7 +2,7 @@
 
 use posthaste_core::findings::{Finding, asked};
 use posthaste_core::lane::LaneSpec;
-use posthaste_core::table::sqlite_table_ddl;
+use posthaste_core::table::{SqliteTableSql, sqlite_table_ddl};
 use rusqlite::Connection;
 
 use super::super::examine::journal;
@@ -10,12 +10,12 @@ use super::SqliteTable;
 use crate::store::table::examine::{ASK_WITHIN, Indexes};
 
 /// Everything, each question by itself. What the table lacks is the answer of its status.
-pub(super) async fn examine(table: &SqliteTable, lanes: &[LaneSpec]) -> Vec<Finding> {
+pub(super) async fn examine(table: &SqliteTable, sql: &SqliteTableSql, lanes: &[LaneSpec]) -> Vec<Finding> {
+    let (shape, profile) = (sql.shape(), &sql.shape().profile);
+    let name = profile.table.name().to_owned();
     let mut found = asked("indexes", ASK_WITHIN, async {
-        let sql = table.sql().await?;
-        let name = sql.shape().profile.table.name().to_owned();
         let indexes = table.read(move |connection| indexes(connection, &name)).await?;
-        Ok(indexes.findings(sql.shape(), lanes, &sqlite_table_ddl(&table.options.profile)))
+        Ok(indexes.findings(shape, lanes, &sqlite_table_ddl(profile)))
     })
     .await;
     found.extend(asked("journal", ASK_WITHIN, table.read(|connection| Ok(vec![journal(connection)?]))).await);
