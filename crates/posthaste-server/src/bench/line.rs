@@ -1,7 +1,8 @@
 //! The whole line from committed rows to a broker's confirms, against what its two halves can do by themselves.
 //!
-//! `r` is the rate from the store to a target that does nothing, `p` the rate at which the bare client publishes. Both halves
-//! share the machine, so together they can do `1 / (1/r + 1/p)`: the line's ceiling.
+//! `r` is the rate from the store to a target that does nothing, `p` the rate at which the bare client publishes the same
+//! messages, with the properties and headers that the target gives them. Both halves share the machine, so together they can do
+//! `1 / (1/r + 1/p)`: the line's ceiling. What it would be for messages that are a payload and nothing else is told beside it.
 
 use std::sync::Arc;
 
@@ -52,6 +53,7 @@ impl Line<'_> {
             reads.push(read.rate());
             rounds.push(read);
             rounds.push(self.bed.raw_round(args.events, size).await?);
+            rounds.push(self.bed.same_round(args.events, size).await?);
             rounds.push(self.round("line", format!("line-{number}"), &self.target, order).await?);
             if order == Order::PerKey {
                 let round =
@@ -64,13 +66,19 @@ impl Line<'_> {
         bar.finish_and_clear();
         let rate =
             |side: &str| median(rounds.iter().filter(|round| round.side == side).map(Round::rate).collect());
-        let (line, publish, read) = (rate("line"), rate("raw"), median(reads));
-        let ceiling = 1.0 / (1.0 / read.max(1.0) + 1.0 / publish.max(1.0));
+        let (line, read) = (rate("line"), median(reads));
+        let (bare, same) = (rate("raw"), rate("same"));
+        let ceiling = |publish: f64| 1.0 / (1.0 / read.max(1.0) + 1.0 / publish.max(1.0));
+        let of_ceiling = |publish: f64| json!(hundredths(line / ceiling(publish).max(1.0)));
+        // Without headers of ours the same message is the bare payload.
+        let publish = if self.bed.is_bare() { bare } else { same };
         let mut facts = vec![
-            ("raw_publish_per_second", json!(publish.round())),
+            ("raw_publish_per_second", json!(bare.round())),
+            ("same_publish_per_second", json!(same.round())),
             ("read_per_second", json!(read.round())),
-            ("line_ceiling_per_second", json!(ceiling.round())),
-            ("line_ceiling_ratio", json!(hundredths(line / ceiling.max(1.0)))),
+            ("line_ceiling_per_second", json!(ceiling(publish).round())),
+            ("line_ceiling_ratio", of_ceiling(publish)),
+            ("line_ceiling_ratio_bare_payload", of_ceiling(bare)),
         ];
         if !unordered.is_empty() {
             let unordered = median(unordered);

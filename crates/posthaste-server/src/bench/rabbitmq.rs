@@ -69,6 +69,11 @@ impl Bed {
         &self.url
     }
 
+    /// Whether the target adds nothing to a payload but properties.
+    pub(super) fn is_bare(&self) -> bool {
+        self.url.split(['?', '&']).any(|setting| setting == "format=raw")
+    }
+
     /// Empties the queue, so that every round begins alike.
     pub(super) async fn empty(&self) -> Result<(), Failure> {
         let purged = self.channel.queue_purge(self.name.as_str().into(), QueuePurgeOptions::default()).await;

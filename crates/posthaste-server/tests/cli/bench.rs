@@ -47,7 +47,9 @@ fn relaying_is_measured_on_postgres_and_the_tables_are_gone_afterwards() {
         "ratio",
         "read_per_second",
         "claim_ms",
+        "claim_ms_first_tenth",
         "settle_ms",
+        "settle_ms_last_tenth",
     ] {
         assert!(figures[figure].as_f64().is_some_and(|value| value > 0.0), "{figure}: {figures}");
     }

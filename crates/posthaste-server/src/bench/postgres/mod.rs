@@ -108,7 +108,6 @@ impl Bench<'_> {
         let producer = Producer::connect(&args.store).await?;
         let store = Arc::clone(&self.store) as Arc<dyn Store>;
         let live = live(store, &producer, &self.target, args, rate).await?;
-        let (claim_ms, settle_ms) = log.times.medians();
         let mut facts = vec![
             ("read_per_second", json!(median(read).round())),
             ("wal_bytes_per_event", json!(hundredths(median(log.wal.clone())))),
@@ -117,11 +116,10 @@ impl Bench<'_> {
             ("p99_ms", json!(millis(percentile(&live.since_commit, 0.99)))),
             ("publish_to_delivery_p50_ms", json!(millis(percentile(&live.since_publish, 0.5)))),
             ("rss_mb", json!(rss.into_iter().reduce(f64::max))),
-            ("claim_ms", json!(claim_ms)),
-            ("settle_ms", json!(settle_ms)),
             ("settles", json!(log.times.settles())),
             ("idle_cpu_percent", json!(live.idle_cpu_percent)),
         ];
+        facts.extend(log.times.facts());
         if let Some(why) = self.meter.cpu_unknown() {
             facts.push(("db_cpu_unknown_because", json!(why)));
         }

@@ -71,16 +71,13 @@ pub(super) async fn measure(
     }
     bar.finish_and_clear();
     let raw = super::median(raw);
-    let (claim_ms, settle_ms) = free.times.medians();
-    let facts = vec![
+    let mut facts = vec![
         ("bare_updates_per_second", json!(raw.round())),
         ("of_bare_updates", json!(hundredths(free.rate() / raw.max(1.0)))),
         ("ordered_per_second", json!(ordered.rate().round())),
         ("ordered_of_unordered", json!(hundredths(ordered.rate() / free.rate().max(1.0)))),
         ("wal_bytes_per_event", json!(hundredths(super::median(free.wal.clone())))),
         ("db_cpu_us_per_event", free.cpu_fact(&meter)),
-        ("claim_ms", json!(claim_ms)),
-        ("settle_ms", json!(settle_ms)),
         ("store", json!("postgres")),
         ("engine", json!("table")),
         ("server", json!(meter.version)),
@@ -89,6 +86,7 @@ pub(super) async fn measure(
         ("size", json!(args.size)),
         ("keys", json!(args.keys)),
     ];
+    facts.extend(free.times.facts());
     Ok(Summary { bench: "relay", sides: ["relay", "raw"], rounds, facts })
 }
 
