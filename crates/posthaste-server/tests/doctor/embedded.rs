@@ -56,7 +56,7 @@ fn a_key_that_others_can_read_is_found() {
     let folder = used();
     folder.write("posthaste.key", "ph_0\n");
     let rights = |mode| {
-        std::fs::set_permissions(folder.path("posthaste.key"), PermissionsExt::from_mode(mode)).unwrap()
+        std::fs::set_permissions(folder.path("posthaste.key"), std::fs::Permissions::from_mode(mode)).unwrap()
     };
     rights(0o644);
     let seen = doctor(&folder, &[]);
