@@ -66,6 +66,49 @@ pub struct Filter {
     pub until: Option<Timestamp>,
     /// Failed with this code.
     pub code: Option<String>,
+    /// Failed with this text somewhere in what the failure said; ASCII letters match in either case.
+    pub error: Option<String>,
+}
+
+impl Filter {
+    /// Whether it matches everything.
+    pub fn is_empty(&self) -> bool {
+        let Self { lane, state, ids, event_type, topic, key, since, until, code, error } = self;
+        let texts = [event_type, key, code, error];
+        texts.into_iter().all(Option::is_none)
+            && lane.is_none()
+            && state.is_none()
+            && ids.is_empty()
+            && topic.is_none()
+            && since.is_none()
+            && until.is_none()
+    }
+
+    /// Whether it asks how a lane sees an event.
+    pub fn asks_a_lane(&self) -> bool {
+        self.lane.is_some() || self.state.is_some() || self.asks_a_failure()
+    }
+
+    /// Whether it asks why an event failed; then only what is parked can match.
+    pub fn asks_a_failure(&self) -> bool {
+        self.code.is_some() || self.error.is_some()
+    }
+
+    /// Whether a view is in the state that is asked for, and failed as is asked for. Pending is also all its kinds.
+    pub fn fits(&self, view: &LaneView) -> bool {
+        let is_in = |wanted: EventState| {
+            wanted == view.state || (wanted == EventState::Pending && view.state.is_pending())
+        };
+        self.state.is_none_or(is_in) && self.fits_failure(view.code.as_deref(), view.last_error.as_deref())
+    }
+
+    /// Whether a failure has the code and says the text that are asked for.
+    pub fn fits_failure(&self, code: Option<&str>, error: Option<&str>) -> bool {
+        let says = |text: &String| {
+            error.is_some_and(|error| error.to_ascii_lowercase().contains(&text.to_ascii_lowercase()))
+        };
+        self.code.as_ref().is_none_or(|wanted| code == Some(wanted)) && self.error.as_ref().is_none_or(says)
+    }
 }
 
 /// Where a page begins and how many records it has at most.
@@ -466,7 +509,7 @@ impl Applied {
 pub struct Actor {
     /// A key's name or an operating system's user.
     pub name: String,
-    /// From where: `cli`, `rest`, `relay`.
+    /// From where: `cli@HOST`, `rest`, `relay`, `serve`.
     pub via: String,
 }
 

@@ -6,7 +6,7 @@
 //! 2. [`Outbox`](outbox::Outbox) turns it into a row in the caller's own transaction.
 //! 3. A [`Store`](store::Store) keeps the log; a lane is one reader of it.
 //! 4. The [`Relay`](relay::Relay) claims from the store, delivers to a [`Target`](target::Target) and settles.
-//! 5. [`Admin`](admin::Admin) is the operator's side of the same store.
+//! 5. [`Admin`](admin::Admin) is the operator's side of the same store, and [`Review`](review::Review) looks back at what they did.
 //!
 //! The [memory backend](memory) is the executable model of the seams; the laws that every backend obeys live in the
 //! crate `posthaste-testkit`.
@@ -35,6 +35,7 @@ pub mod redact;
 pub mod registry;
 pub mod relay;
 pub mod retry;
+pub mod review;
 pub mod schema;
 pub mod settled;
 pub mod signal;
@@ -58,6 +59,7 @@ struct _Dyn<'a> {
     _store: &'a dyn store::Store,
     _admin: &'a dyn admin::Admin,
     _publisher: &'a dyn publisher::Publisher,
+    _review: &'a dyn review::Review,
     _schema: &'a dyn schema::Schema,
     _backend: &'a dyn schema::Backend,
     _target: &'a dyn target::Target,

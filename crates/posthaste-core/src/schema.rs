@@ -56,11 +56,21 @@ pub trait Keyring: Send + Sync {
 
 /// Everything a store's file or server can do: what `posthaste::store::open` answers.
 pub trait Backend:
-    crate::store::Store + crate::admin::Admin + crate::publisher::Publisher + Schema + Keyring
+    crate::store::Store
+    + crate::admin::Admin
+    + crate::review::Review
+    + crate::publisher::Publisher
+    + Schema
+    + Keyring
 {
 }
 
 impl<T> Backend for T where
-    T: crate::store::Store + crate::admin::Admin + crate::publisher::Publisher + Schema + Keyring
+    T: crate::store::Store
+        + crate::admin::Admin
+        + crate::review::Review
+        + crate::publisher::Publisher
+        + Schema
+        + Keyring
 {
 }

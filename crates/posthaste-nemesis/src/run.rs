@@ -29,6 +29,8 @@ use crate::{Failure, Result};
 const DRAINED_WITHIN: Duration = Duration::from_secs(90);
 /// And everything within this.
 const DRAINED_MAX: Duration = Duration::from_secs(15 * 60);
+/// A lane that has delivered so many flows.
+const FLOWS_AFTER: u64 = 50;
 const PRUNE_EVERY: Duration = Duration::from_millis(300);
 const SECONDS_MAX: u64 = 30 * 60;
 /// So many of a kind are named; all of them are in the files.
@@ -121,6 +123,9 @@ async fn perform(run: &Arc<Run>, options: &Options, seed: u64, folder: &Path) ->
     };
     let stage = Stage::set(run, folder.to_owned(), seed, with).await?;
     let (gave_up, faults) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    if with.rabbitmq {
+        until_every_lane_flows(&stage).await?;
+    }
     let ended = tokio::select! {
         ended = under_faults(&stage, &plan, seed, length, &faults) => ended,
         lost_sight = stage.look_after(&gave_up) => lost_sight,
@@ -156,6 +161,20 @@ async fn perform(run: &Arc<Run>, options: &Options, seed: u64, folder: &Path) ->
         std::fs::write(folder.join("verdict"), told)?;
     }
     Ok(is_good)
+}
+
+/// A quorum queue of RabbitMQ 3.10 whose broker is killed while it is being made has no leader ever after: nobody can publish to it
+/// or consume from it. So the first fault comes when each queue has had something to do.
+async fn until_every_lane_flows(stage: &Stage) -> Result<()> {
+    let store = stage.engine.open(&stage.url).await?;
+    until(DRAINED_WITHIN, async || {
+        let lanes = store.lanes().await?;
+        let flowing = lanes.iter().filter(|lane| lane.delivered >= FLOWS_AFTER).count();
+        if flowing == stage.engine.lanes().len() { Ok(()) } else { Err("not every lane flows".into()) }
+    })
+    .await?;
+    stage.note("every lane flows");
+    Ok(())
 }
 
 /// Every fault may take each lane from its owner, or each relay's rows from that, as often as it says, and each time what was

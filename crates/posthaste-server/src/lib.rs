@@ -13,3 +13,4 @@ pub mod keys;
 pub mod logging;
 pub mod serve;
 pub mod shutdown;
+pub mod supervisor;

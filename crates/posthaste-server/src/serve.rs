@@ -22,6 +22,7 @@ use crate::exit::{Code, Failure};
 use crate::http::{App, ConnectionLimits, Face, Limits, Metrics, Server, UPKEEP_EVERY, make_room, router};
 use crate::keys;
 use crate::shutdown::Shutdown;
+use crate::supervisor::Supervisor;
 use welcome::Welcome;
 
 const STORE_PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -35,7 +36,7 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// When an address cannot be bound, and what waiting cannot mend: a wrong setting, a store that is no store.
-pub async fn run(config: Arc<Config>, shutdown: Shutdown) -> Result<(), Failure> {
+pub async fn run(config: Arc<Config>, supervisor: Supervisor, shutdown: Shutdown) -> Result<(), Failure> {
     let public = bind(config.server.listen).await?;
     let admin = match config.server.admin_listen {
         Some(address) => Some(bind(address).await?),
@@ -60,7 +61,7 @@ pub async fn run(config: Arc<Config>, shutdown: Shutdown) -> Result<(), Failure>
     .print();
     // The key's text is not needed any more; only its hash lives on, in the store.
     drop(key);
-    serve_on(&config, store, (public, admin), metrics, shutdown).await
+    serve_on(&config, store, (public, admin), metrics, (supervisor, shutdown)).await
 }
 
 /// Shows health and metrics on the admin address, if one is configured, while this work is done.
@@ -88,7 +89,7 @@ async fn serve_on(
     store: Arc<dyn Backend>,
     (public, admin): (Server, Option<Server>),
     metrics: Metrics,
-    shutdown: Shutdown,
+    (supervisor, shutdown): (Supervisor, Shutdown),
 ) -> Result<(), Failure> {
     let app = App::new(Arc::clone(&store), limits(config), metrics.clone());
     let relay = match config.lanes.is_empty() || !config.server.roles.contains(&Role::Relay) {
@@ -121,8 +122,11 @@ async fn serve_on(
         retain_inbox: config.store.retain_inbox,
     };
     background.spawn(prune::run(Arc::clone(&store), retention, config.prune.interval));
+    background.spawn(supervisor.clone().beat());
+    supervisor.ready();
     let ended = tokio::select! {
         () = shutdown.begun() => {
+            supervisor.stopping();
             tracing::info!("stopping: finishing what is in flight");
             stop.cancel();
             finish(&mut work, &stop).await

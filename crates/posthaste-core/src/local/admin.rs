@@ -109,7 +109,7 @@ fn matches(filter: &Filter, letter: &DeadLetter) -> bool {
         && filter.key.as_ref().is_none_or(|wanted| event.key.as_ref() == Some(wanted))
         && filter.since.is_none_or(|since| letter.entry.taken_in_at >= since)
         && filter.until.is_none_or(|until| letter.entry.taken_in_at < until)
-        && filter.code.as_ref().is_none_or(|wanted| *wanted == letter.reason.code)
+        && filter.fits_failure(Some(&letter.reason.code), Some(&letter.reason.message))
 }
 
 fn record(letter: &DeadLetter, with_payload: bool) -> Result<Record> {

@@ -7,22 +7,9 @@ use std::time::Duration;
 use super::state::{LaneRow, Parked, ParkedState, State};
 use crate::admin::{Actor, Applied, Command, EventState, Filter, LaneState, Seek};
 use crate::lane::LaneName;
+use crate::review::{AuditEntry, recorded};
 use crate::time::Timestamp;
 use crate::{Error, Result};
-
-/// One thing that an operator did.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Audit {
-    /// When.
-    pub at: Timestamp,
-    /// Who.
-    pub actor: Actor,
-    /// What: [`Command::name`].
-    pub command: &'static str,
-    /// To how many.
-    pub applied: Applied,
-}
 
 impl State {
     pub(super) fn apply(
@@ -57,9 +44,23 @@ impl State {
             Command::Rebase { .. } => return Err(nothing_to_rebase()),
         };
         if !is_dry_run(command) {
-            self.audit.push(Audit { at: now, actor: by.clone(), command: command.name(), applied });
+            let fields = serde_json::Value::Object(recorded(filter, command)).to_string();
+            self.write_down(now, by.clone(), command.name(), fields, applied);
         }
         Ok(applied)
+    }
+
+    /// Writes down what was done.
+    pub(super) fn write_down(
+        &mut self,
+        now: Timestamp,
+        by: Actor,
+        command: &str,
+        filter: String,
+        applied: Applied,
+    ) {
+        let id = self.audit.last().map_or(1, |entry| entry.id + 1);
+        self.audit.push(AuditEntry::new(id, now, by, command, filter, applied));
     }
 
     /// The name of the filter's lane, which must exist.

@@ -5,6 +5,7 @@ use super::state::{LaneRow, ParkedState, State, Stored};
 use crate::admin::{
     Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, LaneView, Page, Record,
 };
+use crate::review::{AuditFilter, AuditPicker, Audited, DeadCodes, Review};
 use crate::time::Timestamp;
 use crate::{BoxFuture, Error, Result};
 
@@ -32,6 +33,34 @@ impl Admin for Memory {
             let applied = self.lock().apply(filter, &command, by, self.now())?;
             self.signal.ring();
             Ok(applied)
+        })
+    }
+}
+
+impl Review for Memory {
+    fn audited<'a>(&'a self, filter: &'a AuditFilter, page: Page) -> BoxFuture<'a, Result<Audited>> {
+        Box::pin(async move {
+            let mut picker = AuditPicker::new(filter, &page)?;
+            let below = picker.below();
+            let state = self.lock();
+            for entry in state.audit.iter().rev().filter(|entry| entry.id < below) {
+                if picker.see(entry.clone()).is_break() {
+                    break;
+                }
+            }
+            Ok(picker.picked())
+        })
+    }
+
+    fn dead_by_code<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<DeadCodes>> {
+        Box::pin(async move {
+            let mut filter = DeadCodes::question(filter)?;
+            filter.state = Some(EventState::Dead);
+            let state = self.lock();
+            let meant = state.events.iter().filter(|(seq, stored)| state.matches(&filter, **seq, stored));
+            let records: Vec<Record> =
+                meant.map(|(seq, stored)| state.record_of(&filter, *seq, stored, false)).collect();
+            Ok(DeadCodes::of(&filter, &records, false))
         })
     }
 }
@@ -110,20 +139,9 @@ impl State {
             && filter.key.as_ref().is_none_or(|key| event.key.as_ref() == Some(key))
             && filter.since.is_none_or(|since| stored.created_at >= since)
             && filter.until.is_none_or(|until| stored.created_at < until);
-        let asks_a_lane = filter.lane.is_some() || filter.state.is_some() || filter.code.is_some();
-        let in_a_lane = || {
-            self.views(filter, seq, stored).iter().any(|view| {
-                filter.state.is_none_or(|wanted| is_state(wanted, view.state))
-                    && filter.code.as_ref().is_none_or(|code| view.code.as_ref() == Some(code))
-            })
-        };
-        itself && (!asks_a_lane || in_a_lane())
+        let in_a_lane = || self.views(filter, seq, stored).iter().any(|view| filter.fits(view));
+        itself && (!filter.asks_a_lane() || in_a_lane())
     }
-}
-
-/// Whether a state is the wanted one; pending is also all its kinds.
-fn is_state(wanted: EventState, is: EventState) -> bool {
-    wanted == is || (wanted == EventState::Pending && is.is_pending())
 }
 
 impl LaneRow {

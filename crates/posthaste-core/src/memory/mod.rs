@@ -24,12 +24,12 @@ use std::time::Duration;
 
 use crate::lane::{LaneName, LaneSpec};
 use crate::limits::PAYLOAD_BYTES_MAX;
+use crate::review::AuditEntry;
 use crate::signal::{Listener, Signal};
 use crate::store::{Claimed, Lease, Owner, Room, Settled, Standing, Store, Then};
 use crate::time::{Clock, SystemClock, Timestamp};
 use crate::{BoxFuture, Result};
 
-pub use command::Audit;
 use state::State;
 pub use tx::{MemoryTx, Savepoint};
 
@@ -83,7 +83,7 @@ impl Memory {
     }
 
     /// What operators did, in order.
-    pub fn audit(&self) -> Vec<Audit> {
+    pub fn audit(&self) -> Vec<AuditEntry> {
         self.lock().audit.clone()
     }
 

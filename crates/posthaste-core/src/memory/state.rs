@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde_json::json;
+
 use super::claim::Cursor;
-use super::command::Audit;
-use crate::admin::{EventState, LaneState};
+use crate::admin::{Actor, Applied, EventState, LaneState};
 use crate::envelope::Envelope;
 use crate::lane::{LaneName, LaneSpec, OnDead, Order, Start};
+use crate::review::{AuditEntry, REDEFINE};
 use crate::store::{Lease, Owner};
 use crate::time::{Moment, Timestamp};
 
@@ -21,7 +23,7 @@ pub(super) struct State {
     pub(super) lanes: BTreeMap<LaneName, LaneRow>,
     /// No new lane begins below it, so that a lease on a removed lane is lost also when a lane of that name is made anew.
     pub(super) epoch_floor: i64,
-    pub(super) audit: Vec<Audit>,
+    pub(super) audit: Vec<AuditEntry>,
     pub(super) keys: BTreeMap<[u8; 32], String>,
     /// Which events which consumer has handled, and when.
     pub(super) inbox: std::collections::HashMap<super::statement::InboxRow, Timestamp>,
@@ -297,6 +299,8 @@ impl State {
             self.events.keys().any(|seq| !lane.passed.contains(seq)) || lane.parked.values().any(is_due);
         let is_stumble = lane.owner.is_some() && lane.state == LaneState::Active && had_work;
         lane.stumbles = if is_stumble { lane.stumbles + 1 } else { 1 };
+        let is_redefined = (&lane.spec.topics, lane.spec.order, lane.spec.on_dead)
+            != (&spec.topics, spec.order, spec.on_dead);
         lane.spec = spec.clone();
         lane.owner = Some(owner.clone());
         lane.wanted = lane.wanted.take().filter(|(run, _)| *run != owner.run);
@@ -305,7 +309,13 @@ impl State {
         // The lane's order may have changed with its spec.
         lane.promote(now);
         let cursor = std::sync::Mutex::new(Cursor::new(owner.run.clone()));
-        Some(Lease::new(spec.name.clone(), lane.epoch, spec.lease, cursor).with_stumbles(lane.stumbles))
+        let lease =
+            Lease::new(spec.name.clone(), lane.epoch, spec.lease, cursor).with_stumbles(lane.stumbles);
+        if is_redefined {
+            let (by, what) = (Actor::new(&owner.name, "relay"), json!({ "lane": spec.name.as_str() }));
+            self.write_down(now, by, REDEFINE, what.to_string(), Applied::new(1, 1));
+        }
+        Some(lease)
     }
 
     /// Promises the lane to this owner if its holder drives at least two more.

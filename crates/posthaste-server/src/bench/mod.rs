@@ -72,6 +72,9 @@ pub struct RelayArgs {
     /// Which engine to measure; "table" is compared with the same two UPDATEs in a bare loop (Postgres)
     #[arg(long, value_enum, default_value_t = Engine::Log)]
     pub engine: Engine,
+    /// Also time claims while so many rows of an outbox table wait, and while 100,000 do (with --engine table)
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u64).range(100_000..=100_000_000))]
+    pub backlog: Option<u64>,
     /// Also relay the same events with another engine (Postgres)
     #[arg(long, value_enum, value_name = "ENGINE")]
     pub against: Option<Against>,

@@ -79,6 +79,11 @@ impl Timed {
         Self { inner, times: Mutex::default() }
     }
 
+    /// How many claims brought something.
+    pub(super) fn claims(&self) -> usize {
+        self.times().claims.all.len()
+    }
+
     pub(super) fn take(&self) -> Times {
         std::mem::take(&mut *self.times())
     }

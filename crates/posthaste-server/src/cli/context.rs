@@ -8,9 +8,11 @@ use posthaste::admin::Actor;
 use posthaste::schema::Backend;
 use secrecy::SecretString;
 
+use super::actor;
 use super::client::Client;
 use crate::config::{self, Config, Environment, Flag};
 use crate::exit::{Code, Failure};
+use crate::supervisor::Supervisor;
 
 /// Flags that every verb has.
 #[derive(Clone, Debug, clap::Args)]
@@ -81,9 +83,14 @@ impl Context {
         self.globals.output == Output::Json
     }
 
+    /// Whoever started the process and wants to hear of it.
+    pub(super) fn supervisor(&self) -> Supervisor {
+        Supervisor::of(&self.environment)
+    }
+
     /// Who acts, for the audit.
     pub(super) fn actor(&self) -> Actor {
-        Actor::new(self.environment.get("USER").unwrap_or("unknown"), "cli")
+        actor::of_process(&self.environment)
     }
 
     /// The store, made if it is not there.

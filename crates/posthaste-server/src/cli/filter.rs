@@ -6,6 +6,7 @@ use posthaste::pattern::Pattern;
 use posthaste::time::Timestamp;
 
 use super::moment::past;
+use crate::http::query::ERROR_TEXT_BYTES_MAX;
 
 /// Which events; every flag that is given must match.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -34,6 +35,9 @@ pub(super) struct FilterArgs {
     /// Failed with this code, like timeout
     #[arg(long, value_name = "CODE")]
     pub(super) code: Option<String>,
+    /// Failed with this text in what the failure said
+    #[arg(long, value_name = "TEXT", value_parser = error_text)]
+    pub(super) error: Option<String>,
 }
 
 impl FilterArgs {
@@ -49,12 +53,12 @@ impl FilterArgs {
         filter.since = self.since;
         filter.until = self.until;
         filter.code = self.code.clone();
+        filter.error = self.error.clone();
         filter
     }
 
     /// As the server is asked: the query of `GET /v1/events`.
     pub(super) fn query(&self, state: Option<EventState>, limit: u32, after: Option<&str>) -> String {
-        let mut query = format!("/v1/events?limit={limit}");
         let text = |value: &Option<String>| value.clone();
         let pairs = [
             ("lane", self.lane.as_ref().map(ToString::to_string)),
@@ -65,16 +69,41 @@ impl FilterArgs {
             ("since", self.since.map(|time| time.to_string())),
             ("until", self.until.map(|time| time.to_string())),
             ("code", text(&self.code)),
+            ("error", text(&self.error)),
             ("after", after.map(str::to_owned)),
         ];
         let ids = self.ids.iter().map(|id| ("id", Some(id.clone())));
-        for (name, value) in pairs.into_iter().chain(ids) {
-            if let Some(value) = value {
-                query.push_str(&format!("&{name}={}", encoded(&value)));
-            }
-        }
-        query
+        with_query(&format!("/v1/events?limit={limit}"), pairs.into_iter().chain(ids))
     }
+
+    /// As the server is asked: the query of `GET /v1/dead/codes`.
+    pub(super) fn codes_query(&self) -> String {
+        let lane = self.lane.as_ref().map(ToString::to_string);
+        let pairs = [("lane", lane), ("code", self.code.clone()), ("error", self.error.clone())];
+        with_query("/v1/dead/codes?", pairs)
+    }
+}
+
+/// A path with these parameters, as far as they are given.
+pub(super) fn with_query(
+    path: &str,
+    pairs: impl IntoIterator<Item = (&'static str, Option<String>)>,
+) -> String {
+    let mut query = path.to_owned();
+    for (name, value) in pairs {
+        if let Some(value) = value {
+            query.push_str(&format!("&{name}={}", encoded(&value)));
+        }
+    }
+    query
+}
+
+/// Reads a text to look for in errors.
+fn error_text(text: &str) -> Result<String, String> {
+    if (1..=ERROR_TEXT_BYTES_MAX).contains(&text.len()) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("write between 1 and {ERROR_TEXT_BYTES_MAX} bytes"))
 }
 
 /// Percent-encodes everything but what may stand anywhere in a URL.

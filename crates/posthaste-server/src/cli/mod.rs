@@ -4,6 +4,8 @@
 //! Results go to stdout, everything else to stderr; `--output json` puts exactly one document on stdout.
 
 mod act;
+mod actor;
+mod audit;
 mod check;
 mod client;
 mod completions;
@@ -76,6 +78,8 @@ enum Verb {
     Prune(prune::Args),
     /// Show the totals of every lane
     Stats,
+    /// List what was changed, by whom and from where
+    Audit(audit::Args),
     /// Hold an outbox table and a relay to the requirements of the open-outbox specification
     Conformance(conformance::Args),
     /// Measure this machine
@@ -181,6 +185,7 @@ async fn dispatch(verb: Verb, context: &Context) -> Result<(), Failure> {
         Verb::Replay(args) => replay::run(args, context).await,
         Verb::Prune(args) => prune::run(&args, context).await,
         Verb::Stats => stats::run(context).await,
+        Verb::Audit(args) => audit::run(&args, context).await,
         Verb::Conformance(args) => conformance::run(&args, &context.config, context.json()).await,
         Verb::Bench(command) => bench::run(command, context.json()).await,
         Verb::Completions(args) => completions::run(&args),

@@ -152,6 +152,13 @@ impl Progress {
     }
 }
 
+/// Says on stderr how to read on, if there is more.
+pub(super) fn tell_next(next: Option<&str>) {
+    if let Some(next) = next {
+        note(&format!("there are more: --after {next}"));
+    }
+}
+
 /// Says something beside the answer.
 pub(crate) fn note(text: &str) {
     // Nobody reading stderr is no reason to fail.

@@ -13,6 +13,7 @@ use super::serve::stopped;
 use crate::config::{self, Config, Flag};
 use crate::exit::{Code, Failure};
 use crate::shutdown::{self, Shutdown};
+use crate::supervisor::Supervisor;
 
 const STORE_PAUSE_MIN: Duration = Duration::from_millis(100);
 const STORE_PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -75,15 +76,23 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     if args.once {
         return once(context).await;
     }
-    let config = &context.config;
-    stopped(shutdown::until_signalled(|shutdown| relay(config, shutdown)).await)
+    let (config, supervisor) = (&context.config, context.supervisor());
+    stopped(shutdown::until_signalled(|shutdown| relay(config, supervisor, shutdown)).await)
 }
 
-async fn relay(config: &Config, shutdown: Shutdown) -> Result<(), Failure> {
+async fn relay(config: &Config, supervisor: Supervisor, shutdown: Shutdown) -> Result<(), Failure> {
     let Some(store) = wait_for_store(config, &shutdown).await? else { return Ok(()) };
     let relay = config::relay::build(config, Arc::clone(&store))?;
-    let relaying = async { relay.run(shutdown.begun()).await.map_err(|error| error.during("relay").into()) };
-    crate::serve::beside(config, store, relaying).await
+    let stop = async {
+        shutdown.begun().await;
+        supervisor.stopping();
+    };
+    let relaying = async { relay.run(stop).await.map_err(|error| error.during("relay").into()) };
+    supervisor.ready();
+    tokio::select! {
+        ended = crate::serve::beside(config, store, relaying) => ended,
+        () = supervisor.clone().beat() => Err(Failure::other("tell that it lives: that ended by itself")),
+    }
 }
 
 /// Opens the store, waiting while it is away. `None`: the end was asked for meanwhile.

@@ -29,8 +29,8 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
             "serve: it keeps events in a log of its own; for store.engine = \"table\" there is posthaste relay",
         ));
     }
-    let config = Arc::clone(&context.config);
-    stopped(shutdown::until_signalled(|shutdown| crate::serve::run(config, shutdown)).await)
+    let (config, supervisor) = (Arc::clone(&context.config), context.supervisor());
+    stopped(shutdown::until_signalled(|shutdown| crate::serve::run(config, supervisor, shutdown)).await)
 }
 
 /// What a verb that runs until a signal answers. A second signal is an end like any other: what was in flight is

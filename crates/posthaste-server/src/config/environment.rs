@@ -10,6 +10,8 @@ use super::tree::{Layer, Origin, Table};
 
 const SETTING: &str = "POSTHASTE__";
 const API_KEY: &str = "POSTHASTE_API_KEY";
+/// What the system, sudo and systemd set.
+const OF_OTHERS: [&str; 5] = ["USER", "SUDO_USER", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
 
 /// What the process was started in: variables, and whether a person is looking.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +26,9 @@ impl Environment {
     pub fn of_process() -> Self {
         let ours = |(name, value): (OsString, OsString)| {
             let name = name.into_string().ok()?;
-            let is_ours = name.starts_with("POSTHASTE") || name == "USER" || reference::is_one(&name);
+            let is_ours = name.starts_with("POSTHASTE")
+                || OF_OTHERS.contains(&name.as_str())
+                || reference::is_one(&name);
             is_ours.then_some((name, value))
         };
         Self {

@@ -3,20 +3,17 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::Uri;
 use posthaste::ErrorKind;
 use posthaste::admin::{EventState, Filter, Page, Record};
-use posthaste::time::Timestamp;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use super::app::App;
 use super::problem::{Kind, Problem};
+use super::query::{NO_PAGE, bad, error_text, page, query, time};
 use super::wire::{EventDocument, EventPage};
 
-const PAGE_EVENTS_DEFAULT: u32 = 50;
-const PAGE_EVENTS_MAX: u32 = 1_000;
 /// How many events of one id, from several sources, are looked at.
 const SAME_ID_MAX: u32 = 16;
 
@@ -33,6 +30,7 @@ struct ListQuery {
     since: Option<String>,
     until: Option<String>,
     code: Option<String>,
+    error: Option<String>,
     id: Option<String>,
     limit: Option<u32>,
     after: Option<String>,
@@ -48,10 +46,7 @@ pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Json<E
 /// What a store refuses here is a part of the query, and not an event.
 fn refused(error: posthaste::Error) -> Problem {
     match error.kind() {
-        ErrorKind::Rejected => Problem::new(
-            Kind::Malformed,
-            "after must be what next of the page before said, with the same query",
-        ),
+        ErrorKind::Rejected => Problem::new(Kind::Malformed, NO_PAGE),
         ErrorKind::NotFound => {
             Problem::new(Kind::NotFound, "there is no such lane; GET /v1/lanes lists them")
         }
@@ -70,15 +65,9 @@ impl ListQuery {
         filter.since = time("since", self.since)?;
         filter.until = time("until", self.until)?;
         filter.code = self.code;
+        filter.error = error_text(self.error)?;
         filter.ids = self.id.into_iter().collect();
-        let size = self.limit.unwrap_or(PAGE_EVENTS_DEFAULT);
-        if !(1..=PAGE_EVENTS_MAX).contains(&size) {
-            let detail = format!("limit must be between 1 and {PAGE_EVENTS_MAX}; read on with after");
-            return Err(Problem::new(Kind::Malformed, detail));
-        }
-        let mut page = Page::first(size);
-        page.after = self.after;
-        Ok((filter, page))
+        Ok((filter, page(self.limit, self.after)?))
     }
 }
 
@@ -118,28 +107,10 @@ fn only(mut records: Vec<Record>) -> Result<Record, Problem> {
     })
 }
 
-fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
-    let read = Query::<T>::try_from_uri(uri);
-    read.map(|query| query.0).map_err(|error| {
-        // Two layers of words lead to the one that names the parameter.
-        let text = error.body_text();
-        let named = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
-        Problem::new(Kind::Malformed, format!("the query cannot be read: {named}"))
-    })
-}
-
 fn state(name: &str) -> Result<EventState, Problem> {
     EventState::named(name).ok_or_else(|| {
         let detail =
             "state must be pending, retrying, scheduled, behind, delivering, delivered, dead or discarded";
         Problem::new(Kind::Malformed, detail)
     })
-}
-
-fn time(name: &'static str, text: Option<String>) -> Result<Option<Timestamp>, Problem> {
-    text.map(|text| text.parse()).transpose().map_err(bad(name))
-}
-
-fn bad(name: &'static str) -> impl Fn(posthaste::Error) -> Problem {
-    move |error| Problem::new(Kind::Malformed, format!("{name}: {error}"))
 }

@@ -4,7 +4,7 @@
 //! server    accepts, limits connections, drains      (caller owns the socket and the end)
 //!   stream    a connection's timeouts: head, idle, stalled writes
 //!     router    one table of routes; layers: panic, observe, time, key
-//!       publish, events, lanes, health, metrics
+//!       publish, events, dead, lanes, audit, health, metrics
 //! ```
 //!
 //! [`wire`] has every JSON shape, [`problem`] every error and its status. Everything needs `Authorization: Bearer KEY` but
@@ -12,7 +12,9 @@
 //! purpose and must not expose.
 
 mod app;
+mod audit;
 mod auth;
+mod dead;
 mod events;
 mod files;
 mod health;
@@ -20,6 +22,7 @@ mod lanes;
 mod metrics;
 pub mod problem;
 mod publish;
+pub(crate) mod query;
 mod router;
 mod server;
 mod stream;

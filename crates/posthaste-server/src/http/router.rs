@@ -17,7 +17,7 @@ use tracing::Instrument as _;
 
 use super::app::App;
 use super::problem::{Kind, Problem};
-use super::{auth, events, health, lanes, metrics, publish};
+use super::{audit, auth, dead, events, health, lanes, metrics, publish};
 
 /// Which address a router serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,9 @@ pub fn router(app: Arc<App>, face: Face) -> Router {
             let keyed = metrics
                 .route("/v1/events", post(publish::publish).get(events::list))
                 .route("/v1/events/{id}", get(events::show))
+                .route("/v1/dead/codes", get(dead::codes))
                 .route("/v1/lanes", get(lanes::list))
+                .route("/v1/audit", get(audit::list))
                 .method_not_allowed_fallback(method_not_allowed)
                 .fallback(not_found)
                 .layer(from_fn_with_state(Arc::clone(&app), auth::need_key));
@@ -59,7 +61,7 @@ pub fn router(app: Arc<App>, face: Face) -> Router {
 async fn not_found() -> Problem {
     Problem::new(
         Kind::NotFound,
-        "there is nothing at this path; events are at /v1/events, lanes at /v1/lanes",
+        "there is nothing at this path; events are at /v1/events, lanes at /v1/lanes, the record of commands at /v1/audit",
     )
 }
 

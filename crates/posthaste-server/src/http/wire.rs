@@ -4,6 +4,8 @@
 //! Times are RFC 3339 in UTC. Payloads keep their bytes: a JSON payload stands in `data` exactly as it was published,
 //! anything else stands in `data_base64`.
 
+mod review;
+
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
@@ -13,6 +15,8 @@ use posthaste::time::{Moment, Timestamp};
 use posthaste::{Error, Result};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
+
+pub use review::{AuditDocument, AuditPage, DeadCodeDocument, DeadCodePage};
 
 /// What `POST /v1/events` takes as `application/json`; the names are those of CloudEvents. An array of them is a batch.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic where it is surprised")]
 
+mod audit;
 #[cfg(feature = "postgres")]
 mod bench;
 mod config;
 mod dead;
+mod deploy;
 #[path = "../http_process/disk.rs"]
 mod disk;
 mod event;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::folder::{Answer, Folder, Running};
 
 /// A server in this folder, and its address.
-fn serve(folder: &Folder) -> (Running, String) {
+pub(crate) fn serve(folder: &Folder) -> (Running, String) {
     let mut running = Running(folder.command(&["serve", "--listen", "127.0.0.1:0"]).spawn().unwrap());
     let lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
     let address = lines.map_while(Result::ok).find_map(|line| {

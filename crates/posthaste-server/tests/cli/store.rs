@@ -12,6 +12,7 @@ fn a_look_at_a_store_that_is_not_there_makes_none() {
         &["stats"],
         &["prune"],
         &["dead", "list"],
+        &["audit"],
         &["migrate", "status"],
     ] {
         folder.run(verb).assert_failed(4, &["posthaste.db is not there", "--store URL"]);

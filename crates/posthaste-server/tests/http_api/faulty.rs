@@ -9,6 +9,7 @@ use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
 use posthaste::memory::Memory;
 use posthaste::publisher::{Published, Publisher};
+use posthaste::review::{AuditFilter, Audited, DeadCodes, Review};
 use posthaste::schema::{Keyring, Schema, SchemaStatus};
 use posthaste::store::{Claimed, Lease, Owner, Room, Settled, Standing, Store, Then};
 use posthaste::{BoxFuture, Error, Result};
@@ -71,6 +72,16 @@ impl Admin for Faulty {
         by: &'a Actor,
     ) -> BoxFuture<'a, Result<Applied>> {
         self.answer(self.store.apply(filter, command, by))
+    }
+}
+
+impl Review for Faulty {
+    fn audited<'a>(&'a self, filter: &'a AuditFilter, page: Page) -> BoxFuture<'a, Result<Audited>> {
+        self.answer(self.store.audited(filter, page))
+    }
+
+    fn dead_by_code<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<DeadCodes>> {
+        self.answer(self.store.dead_by_code(filter))
     }
 }
 

@@ -1,8 +1,12 @@
 //! Looking at events and lanes.
 
+use posthaste::admin::{Actor, Admin as _, Command, Filter};
+use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
 use posthaste::memory::Memory;
-use posthaste::store::{Owner, Store as _};
+use posthaste::publisher::Publisher as _;
+use posthaste::store::{Outcome, Owner, Room, Settled, Store as _, Then};
+use posthaste::target::{DeliverError, DeliverKind};
 use serde_json::json;
 
 use crate::stand::{Stand, Times};
@@ -91,5 +95,82 @@ async fn lanes_are_listed_with_totals_and_scraped_as_gauges() {
     ] {
         assert!(scraped.text().contains(part), "{part:?} is not in {}", scraped.text());
     }
+    stand.stopped().await;
+}
+
+#[tokio::test]
+async fn the_record_of_commands_is_listed_newest_first_and_in_pages() {
+    let memory = Memory::new();
+    let lane = LaneSpec::new("main".parse().unwrap());
+    memory.acquire(&lane, &Owner::new("relay-1")).await.unwrap().expect("the lane is free");
+    for (command, name) in [(Command::Pause, "eve"), (Command::Resume, "bob"), (Command::Pause, "bob")] {
+        memory.apply(&Filter::default(), command, &Actor::new(name, "cli@desk")).await.unwrap();
+    }
+    let prune = Command::PruneInbox { age: std::time::Duration::ZERO, dry_run: false };
+    memory.apply(&Filter::default(), prune, &Actor::new("posthaste", "serve")).await.unwrap();
+    let stand = Stand::with(memory, |memory| std::sync::Arc::new(memory), Times::default()).await;
+    let list = async |query: &str| stand.client.get(&format!("/v1/audit?{query}")).await.json();
+    let page = list("limit=2").await;
+    assert_eq!(page["entries"].as_array().unwrap().len(), 2);
+    let newest = &page["entries"][0];
+    let expected = (&json!("pause"), &json!("bob"), &json!("cli@desk"), &json!(1));
+    assert_eq!((&newest["verb"], &newest["actor"], &newest["via"], &newest["changed"]), expected);
+    let rest = list(&format!("limit=2&after={}", page["next"].as_str().unwrap())).await;
+    assert_eq!((rest["entries"].as_array().unwrap().len(), rest.get("next")), (1, None));
+    for (query, count) in
+        [("all=true", 4), ("actor=bob", 2), ("verb=pause", 2), ("since=2999-01-01T00:00:00Z", 0)]
+    {
+        assert_eq!(list(query).await["entries"].as_array().unwrap().len(), count, "{query}");
+    }
+    for (query, part) in [
+        ("verb=sing", "none of redrive"),
+        ("since=yesterday", "since: "),
+        ("limit=0", "between 1 and 1000"),
+        ("who=me", "unknown field `who`"),
+        ("after=x", "after must be"),
+    ] {
+        let detail = stand.client.get(&format!("/v1/audit?{query}")).await.problem(400);
+        assert!(detail.contains(part), "{part:?} is not in {detail:?}");
+    }
+    assert_eq!(stand.stranger().get("/v1/audit").await.status, 401);
+    stand.stopped().await;
+}
+
+#[tokio::test]
+async fn dead_events_are_counted_by_code_and_found_by_their_error() {
+    let memory = Memory::new();
+    for id in ["a", "b", "c"] {
+        let mut event = Envelope::new("x", "{}");
+        event.id = id.to_owned();
+        memory.publish(vec![event]).await.unwrap();
+    }
+    let lane = LaneSpec::new("main".parse().unwrap());
+    let lease = memory.acquire(&lane, &Owner::new("relay-1")).await.unwrap().expect("the lane is free");
+    let claimed = memory.claim(&lease, Room { events: 10, bytes: 1 << 20 }).await.unwrap();
+    let outcomes = claimed.iter().zip(["timeout", "http 400", "http 400"]).map(|(claimed, code)| {
+        let error = DeliverError::new(DeliverKind::Failed, code, format!("Died of {code}"));
+        Settled::new(claimed.ticket, Outcome::Dead { error })
+    });
+    memory.settle(&lease, outcomes.collect(), Then::Hold).await.unwrap();
+    let stand = Stand::with(memory, |memory| std::sync::Arc::new(memory), Times::default()).await;
+    let page = stand.client.get("/v1/dead/codes").await.json();
+    let code =
+        |n: usize| (&page["codes"][n]["code"], &page["codes"][n]["events"], &page["codes"][n]["example"]);
+    assert_eq!(code(0), (&json!("http 400"), &json!(2), &json!("c")));
+    assert_eq!(code(1), (&json!("timeout"), &json!(1), &json!("a")));
+    for (query, count) in
+        [("lane=main", 2), ("lane=other", 0), ("code=timeout", 1), ("error=died%20OF%20http", 1)]
+    {
+        let page = stand.client.get(&format!("/v1/dead/codes?{query}")).await.json();
+        assert_eq!(page["codes"].as_array().unwrap().len(), count, "{query}");
+    }
+    let found = stand.client.get("/v1/events?error=of%20TIMEOUT").await.json();
+    assert_eq!((found["events"].as_array().unwrap().len(), &found["events"][0]["id"]), (1, &json!("a")));
+    for path in
+        ["/v1/dead/codes?type=x", "/v1/dead/codes?lane=a%20b", "/v1/dead/codes?error=", "/v1/events?error="]
+    {
+        stand.client.get(path).await.problem(400);
+    }
+    assert_eq!(stand.stranger().get("/v1/dead/codes").await.status, 401);
     stand.stopped().await;
 }

@@ -11,6 +11,7 @@ mod folder;
 mod languages;
 mod late;
 mod moved;
+mod operating;
 #[path = "../http_process/process.rs"]
 mod process;
 mod serving;

@@ -19,11 +19,12 @@ const USERS: &str = "
     DO $$ BEGIN
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'program_deployer') THEN
             CREATE ROLE program_shop LOGIN; CREATE ROLE program_carrier LOGIN; CREATE ROLE program_server LOGIN;
-            CREATE ROLE program_deployer LOGIN;
+            CREATE ROLE program_operator LOGIN; CREATE ROLE program_deployer LOGIN;
         END IF;
         GRANT posthaste_publish TO program_shop;
         GRANT posthaste_relay TO program_carrier;
         GRANT posthaste_relay, posthaste_publish TO program_server;
+        GRANT posthaste_operate TO program_operator;
         GRANT posthaste_migrate TO program_deployer;
         ALTER ROLE program_deployer SET role = posthaste_migrate;
     END $$";

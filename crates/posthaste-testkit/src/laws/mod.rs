@@ -16,7 +16,7 @@ use tx::TxBench;
 
 use store::{
     cancelling, claiming, commanding, dying, finding, leasing, operating, parking, passing, pruning,
-    publishing, rows, waking,
+    publishing, reviewing, rows, waking,
 };
 
 /// A law on a store.
@@ -112,6 +112,11 @@ pub const STORE_LAWS: &[StoreLaw] = laws![
     pruning::prune_without_lanes_keeps_everything,
     pruning::what_is_published_after_a_prune_is_claimed,
     pruning::a_seek_after_a_prune_finds_what_is_left,
+    reviewing::every_change_is_recorded_with_who_made_it,
+    reviewing::the_record_is_searched_by_actor_verb_and_time,
+    reviewing::a_command_of_many_steps_is_recorded_from_its_first_on,
+    reviewing::a_lane_that_is_defined_anew_is_recorded,
+    reviewing::dead_events_are_counted_by_lane_and_code,
     waking::wait_returns_soon_after_a_publish_and_at_its_limit,
     cancelling::a_dropped_claim_loses_nothing,
     cancelling::a_dropped_settle_leaves_nothing_half_done,

@@ -22,7 +22,7 @@ pub mod sqlite;
 mod table;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod totals;
-#[cfg(any(feature = "postgres", feature = "mysql"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod waiting;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod wishes;
@@ -82,11 +82,11 @@ pub async fn open_table(url: &str, table: TableOptions, options: StoreOptions) -
     let _ = (&table, &options);
     match scheme {
         #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => Ok(Arc::new(postgres::table::PostgresTable::open(url, table, options)?)),
+        "postgres" | "postgresql" => Ok(Arc::new(postgres::table::open(url, table, options)?)),
         #[cfg(feature = "sqlite")]
         "sqlite" => {
             let rest = url.split_once(':').map_or("", |(_, rest)| rest);
-            Ok(Arc::new(sqlite::table::SqliteTable::open(rest, table, options)?))
+            Ok(Arc::new(sqlite::table::open(rest, table, options)?))
         }
         #[cfg(feature = "mysql")]
         "mysql" | "mariadb" => Ok(Arc::new(mysql::open(url, table, options)?)),

@@ -84,8 +84,8 @@ async fn the_limits_end_with_the_transaction() {
         .unwrap();
     let store = open_with(&scope.url, options(Duration::from_secs(7), Duration::from_secs(3))).await.unwrap();
     store.publish(vec![Envelope::new("x", "{}")]).await.unwrap();
-    // The record of a prune is a statement of its own, on the same connection.
-    let prune = Command::Prune { delivered_age: Some(LONG), dead_age: None, dry_run: false };
+    // The record of a prune that is asked for nothing is a statement of its own, on the same connection.
+    let prune = Command::Prune { delivered_age: None, dead_age: None, dry_run: false };
     store.apply(&Filter::default(), prune, &Actor::new("test", "test")).await.unwrap();
     let rows = watcher.query("SELECT statement, lock, idle FROM seen", &[]).await.unwrap();
     let seen: Vec<[String; 3]> = rows.iter().map(|row| [row.get(0), row.get(1), row.get(2)]).collect();

@@ -1,5 +1,6 @@
-//! Three roles, each with no more rights than it needs.
+//! Four roles, each with no more rights than it needs.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
 use posthaste::outbox::Outbox;
 use posthaste::publish::Publish;
+use posthaste::review::AuditFilter;
 use posthaste::schema::Backend;
 use posthaste::store::{Outcome, Owner, Room, Settled, Then};
 use posthaste::target::{DeliverError, DeliverKind};
@@ -21,9 +23,11 @@ const USERS: &str = "
     DO $$ BEGIN
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'access_shop') THEN
             CREATE ROLE access_shop LOGIN; CREATE ROLE access_carrier LOGIN; CREATE ROLE access_deployer LOGIN;
+            CREATE ROLE access_operator LOGIN;
         END IF;
         GRANT posthaste_publish TO access_shop;
         GRANT posthaste_relay TO access_carrier;
+        GRANT posthaste_operate TO access_operator;
         GRANT posthaste_migrate TO access_deployer;
         ALTER ROLE access_deployer SET role = posthaste_migrate;
     END $$";
@@ -84,13 +88,22 @@ async fn each_role_can_do_its_work_and_nothing_else() {
         "UPDATE posthaste_ticks SET snap = '3:3:'",
         "UPDATE posthaste_meta SET schema = 900",
         "DELETE FROM posthaste_audit",
+        "UPDATE posthaste_audit SET actor = 'somebody else'",
         "SELECT nextval('posthaste_events_seq')",
         "INSERT INTO posthaste_events (event_id, event_type, payload) VALUES ('a', 'x', '')",
     ] {
         assert_eq!(code(&carrier, statement).await, "42501", "{statement}");
     }
+    let operator = connect(&scope.url_of("access_operator")).await;
+    for statement in NOT_FOR_OPERATORS {
+        assert_eq!(code(&operator, statement).await, "42501", "{statement}");
+    }
     let store = posthaste::store::open(&scope.url_of("access_carrier")).await.unwrap();
-    operate(&store).await;
+    let by_hand = posthaste::store::open(&scope.url_of("access_operator")).await.unwrap();
+    carry(&store, &by_hand).await;
+    let refused =
+        by_hand.acquire(&LaneSpec::new("mine".parse().unwrap()), &Owner::new("me")).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Config, "{refused}");
     // Publishing through the store is no right of the relay's: said with what to do, and nothing is lost.
     let refused = store.publish(vec![Envelope::new("x", "{}")]).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Config, "{refused}");
@@ -126,8 +139,24 @@ async fn a_right_that_a_relay_lacks_is_named_before_it_drives_a_lane() {
     scope.end().await;
 }
 
-/// Everything that a relay and an operator do.
-async fn operate(store: &Arc<dyn Backend>) {
+/// What whoever operates must not do: publish, drive lanes, hand out keys, change the tables, and above all the record.
+const NOT_FOR_OPERATORS: [&str; 12] = [
+    "UPDATE posthaste_audit SET actor = 'somebody else'",
+    "DELETE FROM posthaste_audit",
+    "TRUNCATE posthaste_audit",
+    "INSERT INTO posthaste_events (event_id, event_type, payload) VALUES ('a', 'x', '')",
+    "UPDATE posthaste_events SET event_type = 'y'",
+    "SELECT nextval('posthaste_events_seq')",
+    "INSERT INTO posthaste_lanes (lane, tick_a) VALUES ('mine', 0)",
+    "INSERT INTO posthaste_relays (run, name, version) VALUES ('a', 'b', 'c')",
+    "SELECT FROM posthaste_keys",
+    "INSERT INTO posthaste_keys (name, hash) VALUES ('mine', '')",
+    "INSERT INTO posthaste_inbox (consumer, event_id, source) VALUES ('a', 'b', 'c')",
+    "CREATE TABLE mine (a int)",
+];
+
+/// Everything that a relay does, and by another user everything that an operator does.
+async fn carry(store: &Arc<dyn Backend>, operator: &Arc<dyn Backend>) {
     let lane = LaneSpec::new("main".parse().unwrap());
     let owner = Owner::new("carrier");
     assert!(store.status().await.unwrap().usable());
@@ -139,12 +168,12 @@ async fn operate(store: &Arc<dyn Backend>) {
     store.settle(&lease, outcomes, Then::Hold).await.unwrap();
     let (by, mut of_lane) = (Actor::new("test", "test"), Filter::default());
     of_lane.lane = Some(lane.name.clone());
-    let redrive = store.apply(&of_lane, Command::Redrive { dry_run: false }, &by).await.unwrap();
+    let redrive = operator.apply(&of_lane, Command::Redrive { dry_run: false }, &by).await.unwrap();
     assert_eq!(redrive.changed, 2);
     let claimed = store.claim(&lease, Room { events: 10, bytes: 1 << 20 }).await.unwrap();
     let outcomes = claimed.iter().map(|claimed| Settled::new(claimed.ticket, Outcome::Delivered)).collect();
     store.settle(&lease, outcomes, Then::GiveUp).await.unwrap();
-    assert_eq!(store.find(&of_lane, Page::first(10)).await.unwrap().records.len(), 2);
+    assert_eq!(operator.find(&of_lane, Page::first(10)).await.unwrap().records.len(), 2);
     let now = Some(Duration::ZERO);
     for (filter, command) in [
         (&of_lane, Command::Replay { dry_run: false }),
@@ -158,8 +187,18 @@ async fn operate(store: &Arc<dyn Backend>) {
         (&of_lane, Command::Remove { dry_run: false }),
     ] {
         let name = command.name().to_owned();
-        store.apply(filter, command, &by).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        operator.apply(filter, command, &by).await.unwrap_or_else(|error| panic!("{name}: {error}"));
     }
+    let mut all = AuditFilter::default();
+    all.with_unchanged = true;
+    let audited = operator.audited(&all, Page::first(100)).await.unwrap();
+    let verbs: HashSet<&str> = audited.entries.iter().map(|entry| entry.command.as_str()).collect();
+    assert_eq!(verbs.len(), 10, "every command is in the record: {verbs:?}");
+    assert!(operator.dead_by_code(&Filter::default()).await.unwrap().groups.is_empty());
+    assert_eq!(operator.lanes().await.unwrap().len(), 0);
+    // A server does retention by itself, with the rights of a relay.
+    let prune = Command::Prune { delivered_age: now, dead_age: None, dry_run: false };
+    store.apply(&Filter::default(), prune, &by).await.unwrap();
     store.add("first", &[7; 32]).await.unwrap();
     assert_eq!(store.name_of(&[7; 32]).await.unwrap().as_deref(), Some("first"));
 }

@@ -22,7 +22,7 @@ pub fn postgres_ddl(prefix: &TablePrefix) -> String {
     postgres_migrations(prefix).into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("\n")
 }
 
-/// The statements that make the three roles and give them the rights that each needs on tables with this prefix.
+/// The statements that make the four roles and give them the rights that each needs on tables with this prefix.
 pub fn postgres_roles(prefix: &TablePrefix) -> String {
     prefix.apply(include_str!("roles.sql"))
 }
@@ -180,8 +180,12 @@ statements! {
     inbox_prune,
     /// How many rows of the inbox are old.
     inbox_count,
+    /// What events died of.
+    dead_codes,
     /// Records what an operator did.
     audit_insert,
+    /// Walks what was done, the newest first.
+    audit_down,
     /// Adds an API key by its hash.
     api_key_insert,
     /// The name of the API key with this hash.

@@ -187,8 +187,12 @@ statements! {
     inbox_prune,
     /// How many rows of the inbox are old.
     inbox_count,
+    /// What events died of.
+    dead_codes,
     /// Records what an operator did.
     audit_insert,
+    /// Walks what was done, the newest first.
+    audit_down,
     /// Adds an API key by its hash.
     api_key_insert,
     /// The name of the API key with this hash.

@@ -1,9 +1,11 @@
 //! Relaying a foreign outbox table, against the same two UPDATEs in a bare loop.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use posthaste::lane::Order;
 use posthaste::relay::{Lane, Relay};
+use posthaste::schema::Backend;
 use posthaste::store::{Store, StoreOptions, TableOptions, open_table};
 use posthaste::table::{Profile, postgres_table_ddl};
 use posthaste::target::Target;
@@ -23,6 +25,11 @@ use crate::exit::Failure;
 
 const TABLE: &str = "bench_outbox";
 const BATCH: i64 = 1_000;
+/// What claims of a deep backlog are compared with.
+const SHALLOW: u64 = 100_000;
+/// So many are timed, about half of what such a backlog has.
+const CLAIMS: usize = 50;
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// What a careful author of a relay would write.
 const CLAIM: &str = "WITH picked AS (
@@ -53,14 +60,14 @@ pub(super) async fn measure(
     let (mut free, mut ordered) = (Costs::default(), Costs::default());
     let bar = progress("rounds", u64::from(args.rounds));
     for _ in 0..args.rounds {
-        refill(&tables.client, args).await?;
+        refill(&tables.client, args, args.events).await?;
         let round = bare(&args.store).await?;
         raw.push(round.rate());
         rounds.push(round);
         for (side, order, costs) in
             [("relay", Order::None, &mut free), ("ordered", Order::PerKey, &mut ordered)]
         {
-            refill(&tables.client, args).await?;
+            refill(&tables.client, args, args.events).await?;
             let timed = Arc::new(Timed::new(Arc::clone(&store) as Arc<dyn Store>));
             let before = meter.read().await?;
             let round = relay(side, Arc::clone(&timed) as Arc<dyn Store>, &target, order).await?;
@@ -87,11 +94,45 @@ pub(super) async fn measure(
         ("keys", json!(args.keys)),
     ];
     facts.extend(free.times.facts());
+    if let Some(backlog) = args.backlog {
+        let shallow = claims_at(SHALLOW, tables, &store, &target, args).await?;
+        let deep = claims_at(backlog, tables, &store, &target, args).await?;
+        facts.extend([
+            ("backlog", json!(backlog)),
+            ("claim_ms_at_backlog", json!(deep)),
+            ("claim_ms_at_100_thousand", json!(shallow)),
+            ("claim_at_backlog_ratio", json!(hundredths(deep / shallow.max(0.001)))),
+        ]);
+    }
     Ok(Summary { bench: "relay", sides: ["relay", "raw"], rounds, facts })
 }
 
+/// The median claim while so many rows wait: the relay is stopped after a few of them.
+async fn claims_at(
+    rows: u64,
+    tables: &Tables,
+    store: &Arc<dyn Backend>,
+    target: &Arc<dyn Target>,
+    args: &RelayArgs,
+) -> Result<f64, Failure> {
+    refill(&tables.client, args, rows).await?;
+    let timed = Arc::new(Timed::new(Arc::clone(store) as Arc<dyn Store>));
+    let lane = Lane::named("main")?.to(Arc::clone(target)).order(Order::None);
+    let relay = Relay::new(Arc::clone(&timed) as Arc<dyn Store>).lane(lane);
+    let enough = {
+        let timed = Arc::clone(&timed);
+        async move {
+            while timed.claims() < CLAIMS {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        }
+    };
+    relay.run(enough).await?;
+    Ok(timed.take().medians().0)
+}
+
 /// Every round begins with the same rows.
-async fn refill(client: &Client, args: &RelayArgs) -> Result<(), Failure> {
+async fn refill(client: &Client, args: &RelayArgs, events: u64) -> Result<(), Failure> {
     let key = match args.keys {
         0 => "NULL".to_owned(),
         keys => format!("'key-' || n % {keys}"),
@@ -102,7 +143,7 @@ async fn refill(client: &Client, args: &RelayArgs) -> Result<(), Failure> {
                 now() - interval '1 hour' + n * interval '1 microsecond', now() - interval '1 hour' + n * interval '1 microsecond'
          FROM generate_series(1, {}) n",
         args.size.max(3),
-        args.events
+        events
     );
     client.batch_execute(&fill).await.map_err(failed("fill the bench's table"))?;
     client.batch_execute(&format!("VACUUM ANALYZE {TABLE}")).await.map_err(failed("tidy the bench's table"))

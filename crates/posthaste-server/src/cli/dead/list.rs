@@ -1,12 +1,14 @@
 //! `posthaste dead list`: dead events with why they died.
 
+use clap::ValueEnum;
 use posthaste::admin::EventState;
 
 use super::super::context::Context;
-use super::super::event::list::{PageArgs, fetch, tell_next};
+use super::super::event::list::{PageArgs, fetch};
 use super::super::filter::FilterArgs;
 use super::super::output;
 use super::at::BrokerArgs;
+use super::codes;
 use crate::exit::Failure;
 use crate::http::wire::{EventDocument, EventPage, LaneViewDocument};
 
@@ -22,11 +24,24 @@ pub(in crate::cli) struct Args {
     filter: FilterArgs,
     #[command(flatten)]
     at: BrokerArgs,
+    /// Count them by what they have in common instead; of a lane, a code, a text in the error
+    #[arg(long, value_enum, conflicts_with_all = ["limit", "after"])]
+    by: Option<By>,
     #[command(flatten)]
     page: PageArgs,
 }
 
+/// What dead events have in common.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum By {
+    /// The code of their failure
+    Code,
+}
+
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    if let Some(By::Code) = args.by {
+        return codes::run(&args.filter, args.at.letters(&args.filter)?, context).await;
+    }
     let page = match args.at.letters(&args.filter)? {
         Some(letters) => {
             let found = letters.admin.find(&letters.filter, args.page.wanted()).await;
@@ -48,7 +63,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
             .map(move |view| row(event, view))
     });
     output::table(&HEAD, rows.collect(), "no dead events")?;
-    tell_next(&page);
+    output::tell_next(page.next.as_deref());
     Ok(())
 }
 

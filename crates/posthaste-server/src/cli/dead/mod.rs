@@ -1,6 +1,7 @@
 //! `posthaste dead`: events that failed for good.
 
 mod at;
+mod codes;
 mod discard;
 mod list;
 mod redrive;

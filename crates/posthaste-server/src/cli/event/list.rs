@@ -51,7 +51,7 @@ pub(in crate::cli) async fn run(args: &Args, context: &Context) -> Result<(), Fa
         return output::json(&page);
     }
     show(&page)?;
-    tell_next(&page);
+    output::tell_next(page.next.as_deref());
     Ok(())
 }
 
@@ -109,11 +109,4 @@ fn lanes(views: &[LaneViewDocument]) -> String {
     }
     let counts: Vec<_> = counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
     counts.join(", ")
-}
-
-/// Says on stderr how to read on.
-pub(in crate::cli) fn tell_next(page: &EventPage) {
-    if let Some(next) = &page.next {
-        output::note(&format!("there are more: --after {next}"));
-    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthaste_core::admin::{EventState, Filter, Page};
 use posthaste_core::store::Outcome;
 
-use crate::drive::{StoreBench, dead, event, in_lane, keyed, lane, retry, settled};
+use crate::drive::{StoreBench, dead, event, failure, in_lane, keyed, lane, retry, settled};
 use crate::law::{LawResult, Verdict};
 use crate::{ensure, ensure_eq};
 
@@ -124,6 +124,11 @@ pub async fn find_says_how_every_lane_sees_an_event(bench: StoreBench) -> LawRes
     let mut filter = in_lane(&main.name);
     filter.code = Some("test failure".to_owned());
     ensure_eq!(found(&bench, &filter).await?, ["dead", "retrying"], "found by code");
+    let mut filter = Filter::default();
+    filter.error = Some(failure().message.to_ascii_uppercase());
+    ensure_eq!(found(&bench, &filter).await?, ["dead", "retrying"], "found by what the failure said");
+    filter.error = Some("nothing says this".to_owned());
+    ensure_eq!(found(&bench, &filter).await?, [""; 0], "found by what no failure said");
     for record in bench.find(&Filter::default()).await? {
         ensure_eq!(record.lanes.len(), 2, "lanes that see {}", record.envelope.id);
         let seen = record.lanes.iter().find(|view| view.lane == idle.name).map(|view| view.state);

@@ -11,5 +11,6 @@ pub mod parking;
 pub mod passing;
 pub mod pruning;
 pub mod publishing;
+pub mod reviewing;
 pub mod rows;
 pub mod waking;

@@ -11,9 +11,10 @@ use sqlx::mysql::MySqlRow;
 use super::claim::read;
 use super::error::{Db, told};
 use super::pool::Connection;
-use super::{get, list, millis, tried};
+use super::{get, tried};
 use crate::store::table::driver::{Counted, Question, Seen, Terminal};
 use crate::store::table::look::Progress;
+use crate::store::table::{list, millis};
 
 /// The first column after those of an event.
 const STATUS: usize = 15;

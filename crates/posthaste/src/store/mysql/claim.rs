@@ -11,9 +11,10 @@ use tokio::time::{Instant, sleep};
 
 use super::error::{Db, explain, number};
 use super::pool::{Connection, Connections};
-use super::{get, list, tried};
+use super::{get, tried};
 use crate::store::table::cursor::Look;
 use crate::store::table::driver::Ask;
+use crate::store::table::list;
 use crate::store::table::row::RawRow;
 
 /// How long to wait until the server has ended a connection.

@@ -15,6 +15,7 @@ mod error;
 mod pool;
 mod settle;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::Result;
@@ -22,8 +23,8 @@ use posthaste_core::envelope::Envelope;
 use posthaste_core::findings::{Finding, asked};
 use posthaste_core::lane::LaneSpec;
 use posthaste_core::publisher::Published;
+use posthaste_core::signal::Signal;
 use posthaste_core::table::{Column, MysqlTableSql, Profile, Shape};
-use posthaste_core::time::micros;
 
 pub(in crate::store) use self::dedup::MysqlDedup;
 use self::error::{Db, told};
@@ -32,6 +33,7 @@ use super::table::cursor::{Left, Sorted};
 use super::table::driver::{Ask, Counted, Driver, Question, Seen, Terminal};
 use super::table::engine::Table;
 use super::table::examine::ASK_WITHIN;
+use super::table::ring;
 use super::table::row::RawRow;
 use crate::store::{StoreOptions, TableOptions};
 
@@ -83,16 +85,6 @@ macro_rules! tried {
 }
 use tried;
 
-/// How many milliseconds a span has, as statements take it.
-fn millis(span: Duration) -> i64 {
-    micros(span) / 1_000
-}
-
-/// A list as JSON.
-fn list(items: &[String]) -> String {
-    serde_json::to_string(items).expect("a list of strings is always JSON")
-}
-
 impl Driver for Mysql {
     type Sql = MysqlTableSql;
     /// The connection on which claims are made.
@@ -135,16 +127,16 @@ impl Driver for Mysql {
         claim::claim(connection, sql, ask).await
     }
 
-    async fn record(&self, sql: &MysqlTableSql, sorted: &Sorted) -> Result<(u64, u64)> {
+    async fn record(&self, sql: &MysqlTableSql, sorted: &Arc<Sorted>) -> Result<(u64, u64)> {
         settle::record(&mut self.connections.get().await?, sql, sorted).await
     }
 
-    async fn hand_back(&self, sql: &MysqlTableSql, left: &Left, kept: &mut Self::Kept) -> Result<()> {
+    async fn hand_back(&self, sql: &MysqlTableSql, left: Left, kept: &mut Self::Kept) -> Result<()> {
         if !left.unsure.is_empty() {
             claim::end(&self.connections, kept).await?;
         }
         *kept = None;
-        settle::hand_back(&mut self.connections.get().await?, sql, left).await
+        settle::hand_back(&mut self.connections.get().await?, sql, &left).await
     }
 
     async fn sweep(
@@ -186,16 +178,23 @@ impl Driver for Mysql {
         admin::prune(&mut self.connections.get().await?, sql, what, age, remove).await
     }
 
-    async fn insert(&self, sql: &MysqlTableSql, events: &[Envelope]) -> Result<Vec<Published>> {
+    async fn insert(
+        &self,
+        sql: &MysqlTableSql,
+        events: Vec<Envelope>,
+        bell: &Signal,
+    ) -> Result<Vec<Published>> {
         let mut connection = self.connections.get().await?;
-        match settle::insert(&mut connection, sql, events).await {
+        let published = match settle::insert(&mut connection, sql, &events).await {
             // The server ended it: for the sake of another transaction, or because this process stood still.
             Err(error) if error.retryable() && connection.is_rolled_back() => {
                 drop(connection);
-                settle::insert(&mut self.connections.get().await?, sql, events).await
+                settle::insert(&mut self.connections.get().await?, sql, &events).await
             }
             answer => answer,
-        }
+        }?;
+        ring(bell, &published);
+        Ok(published)
     }
 }
 

@@ -12,9 +12,10 @@ use serde_json::json;
 use super::claim::read;
 use super::error::{Db, is_duplicate, told};
 use super::pool::Connection;
-use super::{get, list, millis, tried};
+use super::{get, tried};
 use crate::store::table::cursor::{Left, Sorted};
-use crate::store::table::engine::published_before;
+use crate::store::table::look::published_before;
+use crate::store::table::{list, millis};
 
 /// Records outcomes, all or none; answers how many rows were recorded and how many renewed.
 pub(super) async fn record(on: &mut Connection, sql: &MysqlTableSql, sorted: &Sorted) -> Result<(u64, u64)> {
@@ -36,6 +37,7 @@ async fn record_once(on: &mut Connection, sql: &MysqlTableSql, sorted: &Sorted) 
     if is_several {
         on.commit().await?;
     }
+    crash::point("settle: after commit");
     Ok((recorded, renewed))
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use posthaste_core::lane::{LaneSpec, OnDead, Order, Start};
+use posthaste_core::review::REDEFINE;
 use posthaste_core::sql::PostgresSql;
 use posthaste_core::store::Owner;
 use posthaste_core::time::micros;
@@ -79,9 +80,9 @@ pub(super) async fn take(
         && *old != column
     {
         tracing::warn!(lane = name, old, new = column, "this relay defines the lane anew, from its place on");
-        let (via, none) = ("relay", 0_i64);
+        let (via, one) = ("relay", 1_i64);
         let change = json!({ "lane": name, "old": old, "new": column }).to_string();
-        tx.execute_typed(&sql.audit_insert, &args![owner.name, via, "redefine", change, none, none]).await?;
+        tx.execute_typed(&sql.audit_insert, &args![owner.name, via, REDEFINE, change, one, one]).await?;
     }
     // Nothing should be left of it; but a row that stays keeps its event from retention.
     tx.execute_typed(&sql.done_forget_passed, &args![name, SHARD]).await?;

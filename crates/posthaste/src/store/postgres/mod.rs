@@ -33,7 +33,7 @@ mod publish;
 mod rows;
 mod settle;
 mod snapshot;
-pub mod table;
+pub(in crate::store) mod table;
 mod tick;
 mod tls;
 mod value;

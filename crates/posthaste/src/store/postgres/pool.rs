@@ -198,7 +198,7 @@ fn ask_if_rested() -> Hook {
 ///
 /// Every transaction brings its own limits, in its first message: behind a pooler in transaction mode a session's
 /// settings would stay with a stranger.
-pub(super) struct Connection {
+pub(in crate::store) struct Connection {
     object: Option<Object>,
     manners: Arc<Manners>,
 }

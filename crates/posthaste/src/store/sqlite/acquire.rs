@@ -2,10 +2,12 @@
 
 use posthaste_core::admin::LaneState;
 use posthaste_core::lane::{LaneSpec, OnDead, Order, Start};
+use posthaste_core::review::REDEFINE;
 use posthaste_core::sql::SqliteSql;
 use posthaste_core::store::Owner;
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
+use serde_json::json;
 
 use super::cursor::SHARD;
 use super::log;
@@ -31,6 +33,8 @@ struct LaneRow {
     waiting: i64,
     wanted_by: Option<String>,
     wanted_until: i64,
+    /// How it is defined.
+    spec: String,
 }
 
 /// Takes the lane if it is free; makes its row if there is none.
@@ -53,6 +57,10 @@ pub(super) fn acquire(
         }
         return Ok(None);
     }
+    let column = spec::column(spec);
+    if row.spec != column {
+        redefine(connection, sql, spec, owner, (&row.spec, &column), now)?;
+    }
     let stumbles = if is_stumble(connection, sql, spec, &row, now)? { row.stumbles + 1 } else { 1 };
     connection.prepare_cached(&sql.lane_take)?.execute((
         spec.name.as_str(),
@@ -60,7 +68,7 @@ pub(super) fn acquire(
         &owner.name,
         &owner.run,
         now.after(spec.lease).as_micros(),
-        spec::column(spec),
+        column,
         now.as_micros(),
         stumbles,
     ))?;
@@ -87,6 +95,7 @@ fn lane_row(connection: &Connection, sql: &SqliteSql, spec: &LaneSpec) -> rusqli
             waiting: row.get(6)?,
             wanted_by: row.get(8)?,
             wanted_until: row.get(9)?,
+            spec: row.get(10)?,
         })
     };
     statement.query_row((spec.name.as_str(), SHARD), read).optional()
@@ -104,7 +113,8 @@ fn make(
         _ => log::before_first(connection, sql)?,
     };
     let epoch: i64 = connection.query_row(&sql.epoch_floor_get, [], |row| row.get(0))?;
-    let values = (spec.name.as_str(), SHARD, epoch, position, spec::column(spec), now.as_micros());
+    let column = spec::column(spec);
+    let values = (spec.name.as_str(), SHARD, epoch, position, &column, now.as_micros());
     connection.prepare_cached(&sql.lane_insert)?.execute(values)?;
     let state = LaneState::Active;
     Ok(LaneRow {
@@ -117,7 +127,25 @@ fn make(
         waiting: 0,
         wanted_by: None,
         wanted_until: 0,
+        spec: column,
     })
+}
+
+/// Records that the lane is another one from its place on.
+fn redefine(
+    connection: &Connection,
+    sql: &SqliteSql,
+    spec: &LaneSpec,
+    owner: &Owner,
+    (old, new): (&str, &str),
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    let lane = spec.name.as_str();
+    tracing::warn!(lane, old, new, "this relay defines the lane anew, from its place on");
+    let (change, one) = (json!({ "lane": lane, "old": old, "new": new }).to_string(), 1);
+    let values = (now.as_micros(), &owner.name, "relay", REDEFINE, change, one, one);
+    connection.prepare_cached(&sql.audit_insert)?.execute(values)?;
+    Ok(())
 }
 
 fn is_free(row: &LaneRow, spec: &LaneSpec, owner: &Owner, now: Timestamp) -> bool {

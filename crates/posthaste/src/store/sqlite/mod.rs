@@ -31,7 +31,7 @@ mod publish;
 mod reader;
 mod rows;
 mod settle;
-pub mod table;
+pub(in crate::store) mod table;
 mod writer;
 
 use std::collections::{HashMap, HashSet};

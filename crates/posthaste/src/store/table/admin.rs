@@ -6,6 +6,7 @@ use posthaste_core::admin::{
     Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, Page, Record,
 };
 use posthaste_core::lane::LaneName;
+use posthaste_core::review::Review;
 use posthaste_core::table::States;
 use posthaste_core::{BoxFuture, Error, Result};
 
@@ -79,9 +80,9 @@ impl<D: Driver> Table<D> {
 
     /// Terminal rows are pending again, in small steps.
     async fn again(&self, filter: &Filter, from: EventState, dry_run: bool) -> Result<Applied> {
-        if filter.topic.is_some() || filter.code.is_some() {
+        if filter.topic.is_some() || filter.asks_a_failure() {
             return Err(Error::rejected(
-                "a table is searched by ids, type, key and time; leave topic and code away",
+                "a table is searched by ids, type, key and time; leave topic, code and error away",
             ));
         }
         let sql = self.sql().await?;
@@ -144,6 +145,8 @@ fn record(seen: Seen, states: &States, lane: &LaneName, with_payload: bool) -> R
     record.lanes.push(view);
     record
 }
+
+impl<D: Driver> Review for Table<D> {}
 
 impl<D: Driver> Admin for Table<D> {
     fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {

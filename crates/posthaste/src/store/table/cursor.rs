@@ -116,7 +116,6 @@ pub(in crate::store) struct Deaths {
 
 impl Sorted {
     /// Rows of one claim that are no events, with the reason of each.
-    #[cfg(feature = "mysql")]
     pub(in crate::store) fn set_aside(token: &Token, bad: Vec<(String, String)>) -> Self {
         let mut sorted = Self { tokens: vec![token.to_string()], ..Self::default() };
         for (id, reason) in bad {
@@ -193,10 +192,6 @@ impl Cursor {
     }
 
     /// How the next claim should look.
-    #[cfg_attr(
-        all(not(feature = "postgres"), not(feature = "mysql"), not(test)),
-        expect(dead_code, reason = "SQLite looks at everything")
-    )]
     pub(in crate::store) fn look(&self) -> Look {
         let held = self.held();
         let is_whole_due = held.whole_at.is_none_or(|at| Instant::now() >= at);
@@ -207,19 +202,11 @@ impl Cursor {
     }
 
     /// Whether an empty claim of this kind must be followed by one from the beginning.
-    #[cfg_attr(
-        all(not(feature = "postgres"), not(feature = "mysql"), not(test)),
-        expect(dead_code, reason = "SQLite looks at everything")
-    )]
     pub(in crate::store) fn should_look_again(&self, look: Look) -> bool {
         look != Look::Whole && self.held().whole_took <= WHOLE_IS_CHEAP
     }
 
     /// The next claim looks at everything: something that is due lies before the place.
-    #[cfg_attr(
-        all(not(feature = "postgres"), not(feature = "mysql"), not(test)),
-        expect(dead_code, reason = "SQLite looks at everything")
-    )]
     pub(in crate::store) fn look_whole(&self) {
         self.held().whole_at = None;
     }

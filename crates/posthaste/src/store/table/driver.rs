@@ -1,5 +1,6 @@
 //! What a database does for the table engine; everything else is [`Table`](super::engine::Table)'s.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::Result;
@@ -7,6 +8,7 @@ use posthaste_core::envelope::Envelope;
 use posthaste_core::findings::Finding;
 use posthaste_core::lane::LaneSpec;
 use posthaste_core::publisher::Published;
+use posthaste_core::signal::Signal;
 use posthaste_core::store::Room;
 use posthaste_core::table::{Column, Profile, Shape};
 use posthaste_core::time::Timestamp;
@@ -14,6 +16,7 @@ use posthaste_core::time::Timestamp;
 use super::cursor::{Cursor, Left, Look, Sorted, Token};
 use super::look::Progress;
 use super::row::RawRow;
+use crate::store::waiting::Waiting;
 
 /// A database with outbox tables.
 ///
@@ -24,6 +27,14 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
     type Sql: Send + Sync + 'static;
     /// What the claims of one lease keep from one to the next.
     type Kept: Default + Send + 'static;
+
+    /// Whether a claim can begin at a place; otherwise it always looks at everything.
+    const BEGINS_AT_PLACE: bool = true;
+
+    /// How its lanes wait for what other processes publish.
+    fn waiting() -> Waiting {
+        Waiting::default()
+    }
 
     /// The shape that statements are for.
     fn shape(sql: &Self::Sql) -> &Shape;
@@ -49,14 +60,18 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<RawRow>>> + Send;
 
     /// Records outcomes, all or none, and renews what is old; answers how many rows were recorded and how many renewed.
-    fn record(&self, sql: &Self::Sql, sorted: &Sorted) -> impl Future<Output = Result<(u64, u64)>> + Send;
+    fn record(
+        &self,
+        sql: &Self::Sql,
+        sorted: &Arc<Sorted>,
+    ) -> impl Future<Output = Result<(u64, u64)>> + Send;
 
     /// Hands back what a lease still holds: what claims took that were never answered goes back unsent, what was sent and not
     /// answered counts as an attempt.
     fn hand_back(
         &self,
         sql: &Self::Sql,
-        left: &Left,
+        left: Left,
         kept: &mut Self::Kept,
     ) -> impl Future<Output = Result<()>> + Send;
 
@@ -72,7 +87,7 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
     /// Counts the rows by state.
     fn count(&self, sql: &Self::Sql) -> impl Future<Output = Result<Counted>> + Send;
 
-    /// Finds rows, the newest first; `None` where no row can be in the state that is asked for.
+    /// Finds rows, the newest first; none where no row can be in the state that is asked for.
     fn find(&self, sql: &Self::Sql, question: &Question) -> impl Future<Output = Result<Vec<Seen>>> + Send;
 
     /// Counts the rows that a question matches.
@@ -90,11 +105,12 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
         remove: Option<u32>,
     ) -> impl Future<Output = Result<u64>> + Send;
 
-    /// Adds events in one transaction.
+    /// Adds events in one transaction, and rings once new ones are committed ([`ring`](super::ring)).
     fn insert(
         &self,
         sql: &Self::Sql,
-        events: &[Envelope],
+        events: Vec<Envelope>,
+        bell: &Signal,
     ) -> impl Future<Output = Result<Vec<Published>>> + Send;
 }
 
@@ -104,6 +120,10 @@ pub(in crate::store) struct Ask<'a> {
     pub(in crate::store) cursor: &'a Cursor,
     pub(in crate::store) token: &'a Token,
     pub(in crate::store) room: Room,
+    #[cfg_attr(
+        not(any(feature = "postgres", feature = "mysql")),
+        expect(dead_code, reason = "SQLite looks at everything")
+    )]
     pub(in crate::store) look: Look,
     pub(in crate::store) is_ordered: bool,
 }

@@ -19,7 +19,6 @@ use tokio::time::Instant;
 use super::cursor::{Cursor, Look, Sorted, Token};
 use super::driver::{Ask, Driver};
 use super::look::{Said, fits};
-use super::row::RawRow;
 use crate::store::waiting::Waiting;
 use crate::store::{StoreOptions, TableOptions};
 
@@ -67,7 +66,7 @@ impl<D: Driver> Table<D> {
             driver,
             options: table,
             signal: options.signal,
-            waiting: Waiting::default(),
+            waiting: D::waiting(),
             payload_bytes_max: options.payload_bytes_max,
             memory: Mutex::new(memory),
         })
@@ -186,7 +185,7 @@ impl<D: Driver> Table<D> {
         } else {
             rows.sort_by(|a, b| (a.place(), &a.id).cmp(&(b.place(), &b.id)));
         }
-        let latest = rows.iter().filter_map(|row| row.available_at).max();
+        let latest = rows.iter().filter_map(|row| row.available_at).max().filter(|_| D::BEGINS_AT_PLACE);
         let ids = rows.iter().map(|row| (row.id.as_str(), row.attempts));
         let tickets = cursor.end_claim(&token, began, look, ids, latest);
         let (mut claimed, mut bad) = (Vec::with_capacity(rows.len()), Vec::new());
@@ -208,11 +207,12 @@ impl<D: Driver> Table<D> {
 
     /// Rows that are no events are dead at once, with the reason; the rest flows.
     async fn set_aside(&self, driving: &Driving<D>, token: &Token, bad: Vec<(String, String)>) -> Result<()> {
+        let table = &D::shape(&driving.sql).profile.table;
         for (id, reason) in &bad {
-            tracing::warn!(event_id = id, reason, "a row that is no event was set aside as dead");
+            tracing::warn!(%table, event_id = id, reason, "a row that is no event was set aside as dead");
         }
         meters::count_set_aside(driving.cursor.lane.name.as_str(), bad.len() as u64);
-        let sorted = Sorted::set_aside(token, bad);
+        let sorted = Arc::new(Sorted::set_aside(token, bad));
         self.driver.record(&driving.sql, &sorted).await?;
         Ok(())
     }
@@ -223,9 +223,8 @@ impl<D: Driver> Table<D> {
         if cursor.is_over() {
             return Ok(Standing::Lost);
         }
-        let sorted = cursor.sort(outcomes);
+        let sorted = Arc::new(cursor.sort(outcomes));
         let (recorded, renewed) = self.driver.record(&driving.sql, &sorted).await?;
-        crash::point("settle: after commit");
         cursor.recorded(&sorted);
         let lost = sorted.outcomes() + sorted.unknown - recorded.min(sorted.outcomes());
         if lost > 0 {
@@ -248,7 +247,7 @@ impl<D: Driver> Table<D> {
 
     async fn hand_back(&self, driving: &Driving<D>) -> Result<()> {
         let mut kept = driving.kept.lock().await;
-        self.driver.hand_back(&driving.sql, &driving.cursor.left(), &mut kept).await?;
+        self.driver.hand_back(&driving.sql, driving.cursor.left(), &mut kept).await?;
         driving.cursor.forget();
         Ok(())
     }
@@ -271,6 +270,7 @@ impl<D: Driver> Table<D> {
             cursor.look_whole();
             meters::count_swept(cursor.lane.name.as_str(), swept, dead);
             tracing::warn!(
+                table = %D::shape(&driving.sql).profile.table,
                 rows = swept,
                 dead,
                 "leases had ended without an answer; their rows are pending again"
@@ -280,25 +280,11 @@ impl<D: Driver> Table<D> {
     }
 
     async fn append(&self, events: Vec<Envelope>) -> Result<Vec<Published>> {
+        events.iter().try_for_each(|event| event.check(self.payload_bytes_max))?;
         let sql = self.sql().await?;
-        for event in &events {
-            event.check(self.payload_bytes_max)?;
-            fits(D::insert_columns(&sql), event)?;
-        }
-        let published = self.driver.insert(&sql, &events).await?;
-        if published.contains(&Published::Now) {
-            self.signal.ring();
-        }
-        Ok(published)
+        events.iter().try_for_each(|event| fits(D::insert_columns(&sql), event))?;
+        self.driver.insert(&sql, events, &self.signal).await
     }
-}
-
-/// What a row that is there already says about one that is published again.
-pub(in crate::store) fn published_before(there: Option<RawRow>, event: &Envelope) -> Result<Published> {
-    if there.is_some_and(|row| super::look::is_same(row, event)) {
-        return Ok(Published::Before);
-    }
-    Err(Error::conflict(format!("the event {} exists with other contents", event.id)))
 }
 
 /// Says now and then that it is still not there; the first time is the relay's own to say.

@@ -3,6 +3,7 @@
 use posthaste_core::admin::{EventState, Filter, LaneState, LaneStats, LaneView, Record};
 use posthaste_core::envelope::Envelope;
 use posthaste_core::lane::LaneName;
+use posthaste_core::publisher::Published;
 use posthaste_core::store::Then;
 use posthaste_core::table::States;
 pub(in crate::store) use posthaste_core::table::fits;
@@ -48,9 +49,9 @@ pub(in crate::store) fn view(lane: &LaneName, states: &States, row: &RawRow, pro
 
 /// Whether a record matches what a statement does not look at.
 pub(in crate::store) fn is_wanted(filter: &Filter, record: &Record) -> bool {
-    let code = |wanted: &String| record.lanes.iter().any(|view| view.code.as_ref() == Some(wanted));
+    let failed = |view: &LaneView| filter.fits_failure(view.code.as_deref(), view.last_error.as_deref());
     filter.topic.as_ref().is_none_or(|pattern| pattern.matches(&record.envelope.topic))
-        && filter.code.as_ref().is_none_or(code)
+        && (!filter.asks_a_failure() || record.lanes.iter().any(failed))
 }
 
 /// Where a page ends: the time of its last row, and what tells that from others of the same time.
@@ -59,8 +60,18 @@ pub(in crate::store) fn page_end(row: &RawRow) -> String {
     format!("{}:{tie}", row.created_at.as_micros())
 }
 
-/// Whether a row that is there already is the event that is published again.
-pub(in crate::store) fn is_same(row: RawRow, event: &Envelope) -> bool {
+/// What a row that is there already says about the event that is published again.
+///
+/// # Errors
+/// `Conflict` if it is another event.
+pub(in crate::store) fn published_before(there: Option<RawRow>, event: &Envelope) -> Result<Published> {
+    if there.is_some_and(|row| is_same(row, event)) {
+        return Ok(Published::Before);
+    }
+    Err(Error::conflict(format!("the event {} exists with other contents", event.id)))
+}
+
+fn is_same(row: RawRow, event: &Envelope) -> bool {
     let there = row.envelope_or_empty();
     (&there.event_type, &there.topic, &there.key, &there.subject)
         == (&event.event_type, &event.topic, &event.key, &event.subject)

@@ -4,15 +4,12 @@
 //! token, so a relay that lost a row changes nothing. There is no row for a lane: whoever acquires gets a lease of its own,
 //! and a table has one lane.
 //!
-//! What the drivers share is here and has no I/O: what a lease holds ([`cursor`]), how a row becomes an event ([`row`]), and
-//! what operators see of it ([`look`]).
+//! The engine is written once ([`engine`], [`admin`]); a database does for it what [`driver`] names. What has no I/O stands
+//! apart: what a lease holds ([`cursor`]), how a row becomes an event ([`row`]), and what operators see of it ([`look`]).
 
-#[cfg(feature = "mysql")]
 mod admin;
 pub(in crate::store) mod cursor;
-#[cfg(feature = "mysql")]
 pub(in crate::store) mod driver;
-#[cfg(feature = "mysql")]
 pub(in crate::store) mod engine;
 pub(in crate::store) mod examine;
 pub(in crate::store) mod look;
@@ -22,6 +19,8 @@ use std::time::Duration;
 
 use posthaste_core::admin::{Actor, Applied, Command};
 use posthaste_core::lane::{LaneName, LaneSpec};
+use posthaste_core::publisher::Published;
+use posthaste_core::signal::Signal;
 use posthaste_core::table::Profile;
 use posthaste_core::{Error, Result};
 
@@ -59,6 +58,25 @@ pub(in crate::store) fn check_lane(lane: &LaneSpec) -> Result<()> {
 /// The lane by which operators see a table that nobody drives in this process.
 pub(in crate::store) fn nobodys_lane() -> LaneName {
     "main".parse().expect("it is a name")
+}
+
+/// Rings if something new was published.
+pub(in crate::store) fn ring(bell: &Signal, published: &[Published]) {
+    if published.contains(&Published::Now) {
+        bell.ring();
+    }
+}
+
+/// A list as JSON, as statements take it where a database has no lists.
+#[cfg(any(feature = "sqlite", feature = "mysql"))]
+pub(in crate::store) fn list(items: &[String]) -> String {
+    serde_json::to_string(items).expect("a list of strings is always JSON")
+}
+
+/// How many milliseconds a span has, as statements take it.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(in crate::store) fn millis(span: Duration) -> i64 {
+    posthaste_core::time::micros(span) / 1_000
 }
 
 /// A table of somebody else is not changed.

@@ -313,13 +313,12 @@ impl Letter {
 
     fn matches(&self, filter: &Filter) -> bool {
         let (event, at) = (&self.record.envelope, self.record.created_at);
-        let code = self.record.lanes.first().and_then(|view| view.code.as_ref());
         (filter.ids.is_empty() || filter.ids.contains(&event.id))
             && filter.event_type.as_ref().is_none_or(|wanted| *wanted == event.event_type)
             && filter.topic.as_ref().is_none_or(|wanted| wanted.matches(&event.topic))
             && filter.key.as_ref().is_none_or(|wanted| event.key.as_ref() == Some(wanted))
             && filter.since.is_none_or(|since| at >= since)
             && filter.until.is_none_or(|until| at < until)
-            && filter.code.as_ref().is_none_or(|wanted| code == Some(wanted))
+            && self.record.lanes.first().is_some_and(|view| filter.fits(view))
     }
 }

@@ -1,17 +1,17 @@
-//! Carrying out commands: each in steps of a short transaction, with one record at the last.
+//! Carrying out commands: each in steps of a short transaction, with records at the first and the last.
 
 use posthaste_core::admin::{Actor, Applied, Command, Filter, LaneState, Seek};
 use posthaste_core::lane::LaneName;
 use posthaste_core::time::Timestamp;
 use posthaste_core::{Error, Result};
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Transaction};
 
 use super::change::{self, Change, Step};
 use super::inbox;
 use super::lanes::{self, KnownLane, Passed};
 use super::prune::{self, Before};
 use super::scan::Stretch;
-use crate::store::audit::Note;
+use crate::store::audit::{Journal, Note};
 use crate::store::postgres::acquire::hold_events;
 use crate::store::postgres::cursor::{SHARD, StoredPlace};
 use crate::store::postgres::error::{Db, explain};
@@ -82,33 +82,32 @@ impl PostgresStore {
         }
         let whole = Stretch::of(&*self.client().await?, &self.sql, filter).await.map_err(explain)?;
         let (mut applied, mut from) = (Applied::default(), Some(whole.first));
+        let mut journal = (!dry_run).then(|| Journal::new(note));
         while let Some(first) = from {
-            let step = self.change_step(filter, &change, Stretch { first, ..whole }, dry_run).await?;
+            let stretch = Stretch { first, ..whole };
+            let step = self.change_step(filter, &change, stretch, journal.as_mut()).await?;
             applied = sum(applied, step);
             from = step.next;
-        }
-        if !dry_run {
-            self.write_note(&note, applied).await?;
         }
         Ok(applied)
     }
 
     /// One step in its own transaction, which begins with the lock of the lane's row: settles wait, and what was found
-    /// does not change before it is changed.
+    /// does not change before it is changed. Without a journal it only counts.
     async fn change_step(
         &self,
         filter: &Filter,
         change: &Change,
         stretch: Stretch,
-        dry_run: bool,
+        journal: Option<&mut Journal>,
     ) -> Result<Step> {
         let mut client = self.client().await?;
         let sql = &self.sql;
-        if dry_run {
+        let Some(journal) = journal else {
             let (meant, next) =
                 change::meant(&client, sql, filter, change, stretch).await.map_err(explain)?;
             return Ok(Step { matched: meant.len() as u64, changed: 0, next });
-        }
+        };
         let lane = filter.lane.as_ref().map_or("", |lane| lane.as_str());
         let tx = begin(&mut client).await?;
         if matches!(change, Change::Replay) {
@@ -119,13 +118,19 @@ impl PostgresStore {
         let (meant, next) =
             change::meant(tx.client(), sql, filter, change, stretch).await.map_err(explain)?;
         let changed = change::change(&tx, sql, lane, change, &meant, now).await.map_err(explain)?;
+        let step = Step { matched: meant.len() as u64, changed, next };
+        self.write_down(tx.client(), journal, step).await?;
         commit(tx).await?;
-        Ok(Step { matched: meant.len() as u64, changed, next })
+        Ok(step)
     }
 
-    async fn write_note(&self, note: &Note, applied: Applied) -> Result<()> {
-        let client = self.client().await?;
-        insert_note(&client, &self.sql.audit_insert, note, applied).await.map_err(explain)
+    /// Writes what this step leaves in the record, on the connection of its transaction.
+    async fn write_down(&self, client: &Client, journal: &mut Journal, step: Step) -> Result<()> {
+        let done = Applied::new(step.matched, step.changed);
+        if let Some((note, applied)) = journal.after(done, step.next.is_none()) {
+            insert_note(client, &self.sql.audit_insert, &note, applied).await.map_err(explain)?;
+        }
+        Ok(())
     }
 
     async fn set_state(&self, filter: &Filter, state: LaneState, note: Note) -> Result<Applied> {
@@ -213,36 +218,42 @@ impl PostgresStore {
         }
         client.execute_typed(&self.sql.lane_removing, &args![name, SHARD]).await.map_err(explain)?;
         client.execute_typed(&self.sql.done_forget_all, &args![name]).await.map_err(explain)?;
-        let (mut count, limit) = (0, prune::STEP_ROWS_MAX);
+        let (mut applied, mut journal) = (Applied::default(), Journal::new(note));
         loop {
-            let delete = &self.sql.lane_parked_delete;
-            let rows = client.execute_typed(delete, &args![name, limit]).await.map_err(explain)?;
-            count += rows;
-            if rows < limit.unsigned_abs() {
-                break;
+            let tx = begin(&mut client).await?;
+            let step = self.remove_step(&tx, name).await.map_err(explain)?;
+            self.write_down(tx.client(), &mut journal, step).await?;
+            commit(tx).await?;
+            applied = sum(applied, step);
+            if step.next.is_none() {
+                return Ok(applied);
             }
         }
-        let tx = begin(&mut client).await?;
-        let gone = tx.query_typed_opt(&self.sql.lane_delete, &args![name, SHARD]).await.map_err(explain)?;
-        if let Some(row) = gone {
-            let epoch: i64 = row.try_get(0).map_err(explain)?;
-            tx.execute_typed(&self.sql.epoch_floor_raise, &args![epoch]).await.map_err(explain)?;
+    }
+
+    /// Removes a part of what the lane has parked, and with the last part the lane.
+    async fn remove_step(&self, tx: &Transaction<'_>, lane: &str) -> Db<Step> {
+        let limit = prune::STEP_ROWS_MAX;
+        let rows = tx.execute_typed(&self.sql.lane_parked_delete, &args![lane, limit]).await?;
+        if rows == limit.unsigned_abs() {
+            return Ok(Step { matched: rows, changed: rows, next: Some(0) });
         }
-        let applied = Applied::new(count, count);
-        insert_note(tx.client(), &self.sql.audit_insert, &note, applied).await.map_err(explain)?;
-        commit(tx).await?;
-        Ok(applied)
+        if let Some(row) = tx.query_typed_opt(&self.sql.lane_delete, &args![lane, SHARD]).await? {
+            let epoch: i64 = row.try_get(0)?;
+            tx.execute_typed(&self.sql.epoch_floor_raise, &args![epoch]).await?;
+        }
+        Ok(Step { matched: rows, changed: rows, next: None })
     }
 
     /// First what is dead or discarded, as its events may then be among the old ones; then these; then ticks.
     async fn prune(&self, before: Before, dry_run: bool, note: Note) -> Result<Applied> {
-        let mut applied = Applied::default();
+        let (mut applied, mut journal) = (Applied::default(), Journal::new(note));
         if let (Some(dead), false) = (before.dead, dry_run) {
-            applied = self.prune_over(dead).await?;
+            applied = self.prune_over(dead, &mut journal).await?;
         }
         let mut client = self.client().await?;
         let (first, last) = prune::stretch(&client, &self.sql, before).await.map_err(explain)?;
-        let mut from = (first < last).then_some(first);
+        let (mut from, mut is_recorded) = ((first < last).then_some(first), false);
         while let Some(after) = from {
             let step = match before.created {
                 _ if dry_run => prune::count_step(&client, &self.sql, after, last, before).await,
@@ -250,7 +261,9 @@ impl PostgresStore {
                     let tx = begin(&mut client).await?;
                     let step = prune::events_step(&tx, &self.sql, after, last, created).await;
                     let step = step.map_err(explain)?;
+                    self.write_down(tx.client(), &mut journal, step).await?;
                     commit(tx).await?;
+                    is_recorded = step.next.is_none();
                     Ok(step)
                 }
                 None => break,
@@ -266,24 +279,34 @@ impl PostgresStore {
                 commit(tx).await?;
                 has_more
             } {}
-            insert_note(&client, &self.sql.audit_insert, &note, applied).await.map_err(explain)?;
+            // The last step has left the record, if there was one.
+            if !is_recorded {
+                self.write_down(&client, &mut journal, Step::default()).await?;
+            }
         }
         Ok(applied)
     }
 
     async fn prune_inbox(&self, before: Timestamp, dry_run: bool, note: Note) -> Result<Applied> {
-        let client = self.client().await?;
+        let mut client = self.client().await?;
         if dry_run {
             let matched = inbox::count(&client, &self.sql, before).await.map_err(explain)?;
             return Ok(Applied::new(matched, 0));
         }
-        let gone = inbox::prune(&client, &self.sql, before).await.map_err(explain)?;
-        let applied = Applied::new(gone, gone);
-        insert_note(&client, &self.sql.audit_insert, &note, applied).await.map_err(explain)?;
+        let (mut applied, mut journal, mut from) =
+            (Applied::default(), Journal::new(note), Some(inbox::FIRST));
+        while let Some(at) = from {
+            let tx = begin(&mut client).await?;
+            let step = inbox::prune_step(&tx, &self.sql, at, before).await.map_err(explain)?;
+            self.write_down(tx.client(), &mut journal, step).await?;
+            commit(tx).await?;
+            applied = sum(applied, step);
+            from = step.next;
+        }
         Ok(applied)
     }
 
-    async fn prune_over(&self, dead: Timestamp) -> Result<Applied> {
+    async fn prune_over(&self, dead: Timestamp, journal: &mut Journal) -> Result<Applied> {
         let mut client = self.client().await?;
         let mut applied = Applied::default();
         for lane in lanes::known(&client, &self.sql).await.map_err(explain)? {
@@ -291,8 +314,10 @@ impl PostgresStore {
                 let tx = begin(&mut client).await?;
                 let step = prune::over_step(&tx, &self.sql, lane.name.as_str(), dead).await;
                 let (gone, has_more) = step.map_err(explain)?;
+                let step = Step { matched: gone, changed: gone, next: Some(0) };
+                self.write_down(tx.client(), journal, step).await?;
                 commit(tx).await?;
-                applied = sum(applied, Step { matched: gone, changed: gone, next: None });
+                applied = sum(applied, step);
                 if !has_more {
                     break;
                 }
@@ -307,7 +332,7 @@ pub(super) async fn insert_note(client: &Client, text: &str, note: &Note, applie
     let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let (matched, changed) = (count(applied.matched), count(applied.changed));
     client
-        .execute_typed(text, &args![note.actor, note.via, note.command, note.filter, matched, changed])
+        .execute_typed(text, &args![note.actor, note.via, note.command, note.filter(), matched, changed])
         .await
         .map(drop)
 }
@@ -335,17 +360,7 @@ fn no_such_lane(name: &LaneName) -> Error {
 
 /// Retention is about all lanes and all events.
 fn check_prune(filter: &Filter) -> Result<()> {
-    let Filter { lane, state, ids, event_type, topic, key, since, until, code, .. } = filter;
-    let is_empty = lane.is_none()
-        && state.is_none()
-        && ids.is_empty()
-        && event_type.is_none()
-        && topic.is_none()
-        && key.is_none()
-        && since.is_none()
-        && until.is_none()
-        && code.is_none();
-    if is_empty {
+    if filter.is_empty() {
         return Ok(());
     }
     Err(Error::rejected("a prune takes no filter: it removes what every lane has passed"))

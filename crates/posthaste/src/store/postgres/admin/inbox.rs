@@ -2,25 +2,29 @@
 
 use posthaste_core::sql::PostgresSql;
 use posthaste_core::time::Timestamp;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Transaction};
 
+use super::change::Step;
 use super::prune::STEP_ROWS_MAX;
 use crate::store::postgres::error::Db;
 use crate::store::postgres::value::{Stamp, args};
 
-/// Removes old rows of the inbox and old idempotency records; answers how many.
-pub(super) async fn prune(client: &Client, sql: &PostgresSql, before: Timestamp) -> Db<u64> {
-    let mut gone = 0;
-    for text in [&sql.inbox_prune, &sql.dedup_prune] {
-        loop {
-            let step = client.execute_typed(text, &args![Stamp(before), STEP_ROWS_MAX]).await?;
-            gone += step;
-            if step < STEP_ROWS_MAX.unsigned_abs() {
-                break;
-            }
-        }
-    }
-    Ok(gone)
+/// Where a prune begins: at the inbox. The idempotency records come after it.
+pub(super) const FIRST: i64 = 0;
+const RECORDS: i64 = 1;
+
+/// Removes the next old rows of the inbox, then old idempotency records.
+pub(super) async fn prune_step(
+    tx: &Transaction<'_>,
+    sql: &PostgresSql,
+    at: i64,
+    before: Timestamp,
+) -> Db<Step> {
+    let (text, after) =
+        if at == FIRST { (&sql.inbox_prune, Some(RECORDS)) } else { (&sql.dedup_prune, None) };
+    let gone = tx.execute_typed(text, &args![Stamp(before), STEP_ROWS_MAX]).await?;
+    let next = if gone == STEP_ROWS_MAX.unsigned_abs() { Some(at) } else { after };
+    Ok(Step { matched: gone, changed: gone, next })
 }
 
 /// Counts what would go.

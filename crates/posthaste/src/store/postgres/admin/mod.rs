@@ -8,6 +8,7 @@ mod lanes;
 mod prune;
 mod question;
 mod rebase;
+mod review;
 mod scan;
 mod skip;
 

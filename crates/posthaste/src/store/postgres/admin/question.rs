@@ -44,13 +44,7 @@ impl<'a> Question<'a> {
     }
 
     fn is_meant(&self, views: &[LaneView]) -> bool {
-        let filter = self.filter;
-        let asks_a_lane = filter.lane.is_some() || filter.state.is_some() || filter.code.is_some();
-        let fits = |view: &LaneView| {
-            filter.state.is_none_or(|wanted| is_state(wanted, view.state))
-                && filter.code.as_ref().is_none_or(|code| view.code.as_ref() == Some(code))
-        };
-        !asks_a_lane || views.iter().any(fits)
+        !self.filter.asks_a_lane() || views.iter().any(|view| self.filter.fits(view))
     }
 
     /// What can be said without asking a lane. Ids are not compared: they decide where we look.
@@ -99,9 +93,4 @@ async fn parked_views(client: &Client, sql: &PostgresSql, seqs: Vec<i64>) -> Db<
         views.entry(row.try_get(0)?).or_default().push(view);
     }
     Ok(views)
-}
-
-/// Whether a state is the wanted one; pending is also all its kinds.
-fn is_state(wanted: EventState, is: EventState) -> bool {
-    wanted == is || (wanted == EventState::Pending && is.is_pending())
 }

@@ -1,32 +1,25 @@
-//! What operators see of a table, and what they may do with it.
+//! What operators see and do.
 
 use std::time::Duration;
 
-use posthaste_core::admin::{
-    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, Page, Record,
-};
-use posthaste_core::lane::LaneName;
 use posthaste_core::table::{Column, Kind, PostgresTableSql};
-use posthaste_core::{BoxFuture, Error, Result};
 use tokio_postgres::Row;
 
-use super::super::error::{Db, explain};
+use super::super::error::Db;
 use super::super::pool::Connection;
 use super::super::rows::maybe_time;
 use super::super::value::{Arg, Stamp, arg, args};
-use super::claim::{millis, read};
-use super::{PostgresTable, told};
-use crate::store::table::look::{Progress, is_wanted, page_end, page_place, tell_unknown, view};
-use crate::store::table::{cannot, nobodys_lane, note};
+use super::claim::read;
+use crate::store::table::driver::{Counted, Question, Seen, Terminal};
+use crate::store::table::look::Progress;
+use crate::store::table::millis;
 
-const PAGE_MAX: u32 = 1_000;
-/// How many rows one statement of a command changes.
-const STEP_ROWS: i64 = 1_000;
 /// The first column after those of an event.
 const STATUS: usize = 15;
 
-/// A filter as the statements take it.
-struct Question {
+/// A question as the statements take it.
+struct Asked {
+    which: String,
     ids: Option<Vec<String>>,
     event_type: Option<String>,
     key: Option<String>,
@@ -37,27 +30,27 @@ struct Question {
     rows: i64,
 }
 
-impl Question {
-    fn of(sql: &PostgresTableSql, filter: &Filter, page: Option<&Page>) -> Result<Self> {
+impl Asked {
+    /// `None` where no row can be in the state that is asked for.
+    fn of(sql: &PostgresTableSql, question: &Question) -> Option<Self> {
+        let which = match question.state {
+            Some(state) => sql.in_state(state)?,
+            None => "true".to_owned(),
+        };
         let has_uuids = sql.shape().found(Column::Id).is_some_and(|found| found.kind == Kind::Uuid);
         let is_possible = |id: &&String| !has_uuids || is_uuid(id);
-        let ids = (!filter.ids.is_empty()).then(|| filter.ids.iter().filter(is_possible).cloned().collect());
-        let (after, after_id) = match page.and_then(|page| page.after.as_deref()) {
-            Some(text) => {
-                let (at, id) = page_place(text)?;
-                (Some(Stamp(at)), id)
-            }
-            None => (None, String::new()),
-        };
-        Ok(Self {
-            ids,
-            event_type: filter.event_type.clone(),
-            key: filter.key.clone(),
-            since: filter.since.map(Stamp),
-            until: filter.until.map(Stamp),
-            after,
-            after_id,
-            rows: page.map_or(STEP_ROWS, |page| i64::from(page.size.clamp(1, PAGE_MAX))),
+        let ids = question.ids.iter().filter(is_possible).cloned();
+        let (after, after_id) = question.after.clone().unzip();
+        Some(Self {
+            which,
+            ids: (!question.ids.is_empty()).then(|| ids.collect()),
+            event_type: question.event_type.clone(),
+            key: question.key.clone(),
+            since: question.since.map(Stamp),
+            until: question.until.map(Stamp),
+            after: after.map(Stamp),
+            after_id: after_id.unwrap_or_default(),
+            rows: i64::from(question.rows),
         })
     }
 
@@ -80,191 +73,70 @@ fn is_uuid(text: &str) -> bool {
     text.len() <= 36 && hex.clone().count() == 32 && hex.clone().all(|b| b.is_ascii_hexdigit())
 }
 
-impl PostgresTable {
-    /// The lane that this process drives, or a name for it.
-    fn lane(&self) -> LaneName {
-        let memory = self.memory();
-        let driven = memory.leases.values().next().map(|driving| driving.cursor.lane.name.clone());
-        driven.unwrap_or_else(nobodys_lane)
-    }
-
-    async fn count(&self) -> Result<LaneStats> {
-        let client = self.connections.get().await?;
-        let sql = self.sql(&client).await?;
-        let table = sql.shape().profile.table.to_string();
-        let rows = client.query_typed(&sql.counts, &[]).await.map_err(|error| told(error, &table))?;
-        let row = rows.first().ok_or_else(|| Error::corrupt("a count has no answer"))?;
-        let mut stats = stats(row, self.lane()).map_err(explain)?;
-        if let Some(said) = self.memory().said.get(&stats.lane) {
-            said.tell(&mut stats);
-        }
-        Ok(stats)
-    }
-
-    async fn search(&self, filter: &Filter, page: Page) -> Result<Found> {
-        let client = self.connections.get().await?;
-        let sql = self.sql(&client).await?;
-        let Some(which) = which(&sql, filter) else { return Ok(Found::default()) };
-        let question = Question::of(&sql, filter, Some(&page))?;
-        let table = sql.shape().profile.table.to_string();
-        let rows = client.query_typed(&sql.find(&which), &question.values()).await;
-        let rows = rows.map_err(|error| told(error, &table))?;
-        let lane = self.lane();
-        let mut found = Found::default();
-        let mut last = None;
-        for row in &rows {
-            last = Some(page_end(&read(row).map_err(explain)?));
-            let record = record(row, &sql, &lane, page.with_payload).map_err(explain)?;
-            if is_wanted(filter, &record) {
-                found.records.push(record);
-            }
-        }
-        found.next = last.filter(|_| rows.len() as i64 == question.rows);
-        Ok(found)
-    }
-
-    async fn act(&self, filter: &Filter, command: Command, by: &Actor) -> Result<Applied> {
-        let client = self.connections.get().await?;
-        let sql = self.sql(&client).await?;
-        let applied = match &command {
-            Command::Redrive { dry_run } => {
-                self.again(&client, &sql, filter, EventState::Dead, *dry_run).await?
-            }
-            Command::Replay { dry_run } => {
-                self.again(&client, &sql, filter, EventState::Delivered, *dry_run).await?
-            }
-            Command::Prune { delivered_age, dead_age, dry_run } => {
-                let delivered = [sql.count_delivered.as_str(), &sql.prune_delivered];
-                let dead = [sql.count_dead.as_str(), &sql.prune_dead];
-                let first = prune(&client, &sql, *delivered_age, delivered, *dry_run).await?;
-                let second = prune(&client, &sql, *dead_age, dead, *dry_run).await?;
-                Applied::new(first.matched + second.matched, first.changed + second.changed)
-            }
-            other => return Err(cannot(other)),
-        };
-        note(&command, by, applied);
-        Ok(applied)
-    }
-
-    /// Terminal rows are pending again, in small steps.
-    async fn again(
-        &self,
-        client: &Connection,
-        sql: &PostgresTableSql,
-        filter: &Filter,
-        from: EventState,
-        dry_run: bool,
-    ) -> Result<Applied> {
-        if filter.topic.is_some() || filter.code.is_some() {
-            return Err(Error::rejected(
-                "a table is searched by ids, type, key and time; leave topic and code away",
-            ));
-        }
-        let which = sql.in_state(from).unwrap_or_else(|| "false".to_owned());
-        let question = Question::of(sql, filter, None)?;
-        let table = sql.shape().profile.table.to_string();
-        let failed = |error| told(error, &table);
-        let count = client.query_typed(&sql.find_count(&which), &question.values()).await.map_err(failed)?;
-        let matched =
-            count.first().map_or(Ok(0), |row| row.try_get::<_, i64>(0)).map_err(failed)?.unsigned_abs();
-        if dry_run {
-            return Ok(Applied::new(matched, 0));
-        }
-        let (text, mut changed) = (sql.again(&which), 0);
-        loop {
-            let step = client.execute_typed(&text, &question.values()).await.map_err(failed)?;
-            changed += step;
-            if step < question.rows.unsigned_abs() {
-                break;
-            }
-        }
-        self.signal.ring();
-        Ok(Applied::new(matched.max(changed), changed))
-    }
+pub(super) async fn count(client: &Connection, sql: &PostgresTableSql) -> Db<Counted> {
+    let rows = client.query_typed(&sql.counts, &[]).await?;
+    rows.first().map_or(Ok(Counted::default()), counted)
 }
 
-async fn prune(
+fn counted(row: &Row) -> Db<Counted> {
+    let number = |column| row.try_get::<_, i64>(column).map(i64::unsigned_abs);
+    Ok(Counted {
+        fresh: number(0)?,
+        waiting: number(1)?,
+        delivered: number(2)?,
+        dead: number(3)?,
+        oldest_fresh_at: maybe_time(row, 4)?,
+        unknown: number(5)?,
+    })
+}
+
+pub(super) async fn find(client: &Connection, sql: &PostgresTableSql, question: &Question) -> Db<Vec<Seen>> {
+    let Some(asked) = Asked::of(sql, question) else { return Ok(Vec::new()) };
+    let rows = client.query_typed(&sql.find(&asked.which), &asked.values()).await?;
+    rows.iter().map(seen).collect()
+}
+
+pub(super) async fn matched(client: &Connection, sql: &PostgresTableSql, question: &Question) -> Db<u64> {
+    let Some(asked) = Asked::of(sql, question) else { return Ok(0) };
+    number(client, &sql.find_count(&asked.which), &asked.values()).await
+}
+
+pub(super) async fn again(client: &Connection, sql: &PostgresTableSql, question: &Question) -> Db<u64> {
+    let Some(asked) = Asked::of(sql, question) else { return Ok(0) };
+    client.execute_typed(&sql.again(&asked.which), &asked.values()).await
+}
+
+pub(super) async fn prune(
     client: &Connection,
     sql: &PostgresTableSql,
-    age: Option<Duration>,
-    [count, delete]: [&str; 2],
-    dry_run: bool,
-) -> Result<Applied> {
-    let Some(age) = age.map(millis) else { return Ok(Applied::default()) };
-    let table = sql.shape().profile.table.to_string();
-    let failed = |error| told(error, &table);
-    let counted = client.query_typed(count, &args![age]).await.map_err(failed)?;
-    let matched =
-        counted.first().map_or(Ok(0), |row| row.try_get::<_, i64>(0)).map_err(failed)?.unsigned_abs();
-    if dry_run {
-        return Ok(Applied::new(matched, 0));
-    }
-    let mut changed = 0;
-    loop {
-        let step = client.execute_typed(delete, &args![age, STEP_ROWS]).await.map_err(failed)?;
-        changed += step;
-        if step < STEP_ROWS.unsigned_abs() {
-            return Ok(Applied::new(matched.max(changed), changed));
-        }
-    }
-}
-
-/// The condition of the filter's state; `None` where no row can be in it.
-fn which(sql: &PostgresTableSql, filter: &Filter) -> Option<String> {
-    match filter.state {
-        Some(state) => sql.in_state(state),
-        None => Some("true".to_owned()),
-    }
-}
-
-fn stats(row: &Row, lane: LaneName) -> Db<LaneStats> {
-    let number = |column| row.try_get::<_, i64>(column).map(i64::unsigned_abs);
-    let mut stats = LaneStats::new(lane);
-    stats.unread = number(0)?;
-    stats.waiting = number(1)?;
-    stats.delivered = number(2)?;
-    stats.dead = number(3)?;
-    stats.accepted = stats.waiting + stats.delivered + stats.dead;
-    stats.oldest_unread_at = maybe_time(row, 4)?;
-    tell_unknown(&mut stats, number(5)?);
-    Ok(stats)
-}
-
-fn record(row: &Row, sql: &PostgresTableSql, lane: &LaneName, with_payload: bool) -> Db<Record> {
-    let raw = read(row)?;
-    let progress = Progress {
-        status: row.try_get(STATUS)?,
-        last_error: row.try_get(STATUS + 1)?,
-        changed_at: maybe_time(row, STATUS + 3)?,
-        now: maybe_time(row, STATUS + 5)?.unwrap_or_default(),
+    what: Terminal,
+    age: Duration,
+    remove: Option<u32>,
+) -> Db<u64> {
+    let (count, delete) = match what {
+        Terminal::Delivered => (&sql.count_delivered, &sql.prune_delivered),
+        Terminal::Dead => (&sql.count_dead, &sql.prune_dead),
     };
-    let payload_bytes = row.try_get::<_, Option<i64>>(STATUS + 4)?.map(i64::unsigned_abs);
-    let view = view(lane, &sql.shape().profile.states, &raw, progress);
-    let created = raw.created_at;
-    let mut envelope = raw.envelope_or_empty();
-    if !with_payload {
-        envelope.payload = Vec::new();
+    match remove {
+        None => number(client, count, &args![millis(age)]).await,
+        Some(rows) => client.execute_typed(delete, &args![millis(age), i64::from(rows)]).await,
     }
-    let mut record = Record::new(created.as_micros(), envelope, payload_bytes, created);
-    record.lanes.push(view);
-    Ok(record)
 }
 
-impl Admin for PostgresTable {
-    fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
-        Box::pin(async move { Ok(vec![self.connections.watched(self.count()).await?]) })
-    }
+async fn number(client: &Connection, text: &str, values: &[Arg<'_>]) -> Db<u64> {
+    let rows = client.query_typed(text, values).await?;
+    rows.first().map_or(Ok(0), |row| row.try_get::<_, i64>(0)).map(i64::unsigned_abs)
+}
 
-    fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>> {
-        Box::pin(self.connections.watched(self.search(filter, page)))
-    }
-
-    fn apply<'a>(
-        &'a self,
-        filter: &'a Filter,
-        command: Command,
-        by: &'a Actor,
-    ) -> BoxFuture<'a, Result<Applied>> {
-        Box::pin(self.connections.watched(self.act(filter, command, by)))
-    }
+fn seen(row: &Row) -> Db<Seen> {
+    Ok(Seen {
+        raw: read(row)?,
+        progress: Progress {
+            status: row.try_get(STATUS)?,
+            last_error: row.try_get(STATUS + 1)?,
+            changed_at: maybe_time(row, STATUS + 3)?,
+            now: maybe_time(row, STATUS + 5)?.unwrap_or_default(),
+        },
+        payload_bytes: row.try_get::<_, Option<i64>>(STATUS + 4)?.map(i64::unsigned_abs),
+    })
 }

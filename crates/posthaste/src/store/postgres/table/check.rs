@@ -1,20 +1,14 @@
 //! Looks at the table: what it has, what it lacks, and what this user may do with it.
 
-use std::time::Duration;
-
 use posthaste_core::lane::{LaneSpec, Order};
 use posthaste_core::table::{Column, Found, Kind, PostgresTableSql, Profile, Shape, postgres_table_ddl};
 use posthaste_core::{Error, Result};
-use tokio::time::Instant;
 use tokio_postgres::Row;
 
 use super::super::error::{Db, explain};
 use super::super::pool::Connection;
 use super::super::value::args;
 use crate::store::table::examine::Indexes;
-
-/// How often a missing table is complained about.
-const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
 /// A column of the catalog.
 struct Described {
@@ -123,37 +117,20 @@ pub(super) fn no_right(table: &str) -> Error {
     ))
 }
 
-/// Says now and then that it is still not there; the first time is the relay's own to say.
-pub(super) fn complain(last: &mut Option<Instant>, error: &Error) {
-    let now = Instant::now();
-    match *last {
-        None => *last = Some(now),
-        Some(at) if now.duration_since(at) >= COMPLAIN_EVERY => {
-            tracing::warn!(%error, "still waiting for the table");
-            *last = Some(now);
-        }
-        Some(_) => {}
-    }
-}
-
 /// The indexes of the table that can be used; of one on an expression, that it is there.
-pub(super) async fn indexes(client: &Connection, shape: &Shape) -> Result<Indexes> {
+pub(super) async fn indexes(client: &Connection, shape: &Shape) -> Db<Indexes> {
     let table = shape.profile.table.quoted();
     let text = "SELECT array(SELECT coalesce(a.attname::text, '') FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k (number, place)
             LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number AND k.number > 0
             ORDER BY k.place)
         FROM pg_catalog.pg_index i WHERE i.indrelid = to_regclass($1) AND i.indisvalid";
-    let rows = client.query_typed(text, &args![table]).await.map_err(explain)?;
-    let columns = rows.iter().map(|row| row.try_get(0)).collect::<Db<_>>().map_err(explain)?;
+    let rows = client.query_typed(text, &args![table]).await?;
+    let columns = rows.iter().map(|row| row.try_get(0)).collect::<Db<_>>()?;
     Ok(Indexes { columns, may_be_partial: true })
 }
 
 /// Warns where a claim in order would read the whole table for each row.
-pub(super) async fn warn_of_order(
-    client: &Connection,
-    sql: &PostgresTableSql,
-    lane: &LaneSpec,
-) -> Result<()> {
+pub(super) async fn warn_of_order(client: &Connection, sql: &PostgresTableSql, lane: &LaneSpec) -> Db<()> {
     if lane.order != Order::PerKey {
         return Ok(());
     }

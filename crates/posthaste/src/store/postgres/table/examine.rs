@@ -6,6 +6,7 @@ use posthaste_core::prefix::TablePrefix;
 use posthaste_core::sql::PostgresSql;
 use posthaste_core::table::{PostgresTableSql, postgres_table_ddl};
 
+use super::super::error::explain;
 use super::super::examine::server;
 use super::super::pool::Connections;
 use super::check;
@@ -19,7 +20,7 @@ pub(super) async fn examine(
 ) -> Vec<Finding> {
     let (shape, profile) = (sql.shape(), &sql.shape().profile);
     let mut found = asked("indexes", ASK_WITHIN, async {
-        let indexes = check::indexes(&connections.get().await?, shape).await?;
+        let indexes = check::indexes(&connections.get().await?, shape).await.map_err(explain)?;
         Ok(indexes.findings(shape, lanes, &postgres_table_ddl(profile)))
     })
     .await;

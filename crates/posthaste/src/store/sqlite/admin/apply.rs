@@ -1,4 +1,4 @@
-//! Carrying out commands: each in steps that share commits with everybody else, with one record at the last.
+//! Carrying out commands: each in steps that share commits with everybody else, with records at the first and the last.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::inbox;
 use super::lanes::{self, KnownLane};
 use super::prune::{self, Before};
 use super::scan::Stretch;
-use crate::store::audit::Note;
+use crate::store::audit::{Journal, Note};
 use crate::store::sqlite::cursor::SHARD;
 use crate::store::sqlite::{SqliteStore, log};
 
@@ -90,7 +90,7 @@ impl SqliteStore {
         .await
     }
 
-    /// Runs a step again and again until it says that there is no next; the last one writes the record.
+    /// Runs a step again and again until it says that there is no next; the first and the last one write a record.
     async fn in_steps<F>(&self, dry_run: bool, first: i64, note: Note, step: F) -> Result<Applied>
     where
         F: Fn(&Connection, &SqliteSql, i64, Option<Timestamp>) -> rusqlite::Result<Step>
@@ -98,21 +98,24 @@ impl SqliteStore {
             + Sync
             + 'static,
     {
-        let (step, note) = (Arc::new(step), Arc::new(note));
+        let (step, mut journal) = (Arc::new(step), Journal::new(note));
         let (mut applied, mut from) = (Applied::default(), Some(first));
         while let Some(first) = from {
-            let (step, note, so_far) = (Arc::clone(&step), Arc::clone(&note), applied);
+            let (step, mut records) = (Arc::clone(&step), journal.clone());
             let taken = if dry_run {
                 self.read(move |connection, sql| step(connection, sql, first, None)).await?
             } else {
                 let work = move |connection: &Connection, sql: &SqliteSql, now| {
                     let taken = step(connection, sql, first, Some(now))?;
-                    if taken.next.is_none() {
-                        write_note(&note, connection, sql, sum(so_far, taken), now)?;
+                    let done = Applied::new(taken.matched, taken.changed);
+                    if let Some((note, applied)) = records.after(done, taken.next.is_none()) {
+                        write_note(&note, connection, sql, applied, now)?;
                     }
-                    Ok(taken)
+                    Ok((taken, records))
                 };
-                self.write(work).await?
+                let (taken, records) = self.write(work).await?;
+                journal = records;
+                taken
             };
             applied = sum(applied, taken);
             from = taken.next;
@@ -237,7 +240,7 @@ fn remove_step(connection: &Connection, sql: &SqliteSql, lane: &LaneName) -> rus
     Ok(Step { matched: count, changed: count, next: None })
 }
 
-/// Writes the record, in the transaction of the last change.
+/// Writes a record, in the transaction of what it is about.
 pub(super) fn write_note(
     note: &Note,
     connection: &Connection,
@@ -251,7 +254,7 @@ pub(super) fn write_note(
         &note.actor,
         &note.via,
         note.command,
-        &note.filter,
+        note.filter(),
         count(applied.matched),
         count(applied.changed),
     ))?;
@@ -276,17 +279,7 @@ fn no_such_lane(name: &LaneName) -> Error {
 
 /// Retention is about all lanes and all events.
 fn check_prune(filter: &Filter) -> Result<()> {
-    let Filter { lane, state, ids, event_type, topic, key, since, until, code, .. } = filter;
-    let is_empty = lane.is_none()
-        && state.is_none()
-        && ids.is_empty()
-        && event_type.is_none()
-        && topic.is_none()
-        && key.is_none()
-        && since.is_none()
-        && until.is_none()
-        && code.is_none();
-    if is_empty {
+    if filter.is_empty() {
         return Ok(());
     }
     Err(Error::rejected("a prune takes no filter: it removes what every lane has passed"))

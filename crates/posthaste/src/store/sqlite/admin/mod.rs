@@ -7,6 +7,7 @@ mod inbox;
 mod lanes;
 mod prune;
 mod question;
+mod review;
 mod scan;
 mod skip;
 

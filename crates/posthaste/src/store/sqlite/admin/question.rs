@@ -38,13 +38,8 @@ impl<'a> Question<'a> {
             return Ok(None);
         }
         let views = self.views(connection, sql, head)?;
-        let filter = self.filter;
-        let asks_a_lane = filter.lane.is_some() || filter.state.is_some() || filter.code.is_some();
-        let is_meant = |view: &LaneView| {
-            filter.state.is_none_or(|wanted| is_state(wanted, view.state))
-                && filter.code.as_ref().is_none_or(|code| view.code.as_ref() == Some(code))
-        };
-        Ok((!asks_a_lane || views.iter().any(is_meant)).then_some(views))
+        let is_meant = !self.filter.asks_a_lane() || views.iter().any(|view| self.filter.fits(view));
+        Ok(is_meant.then_some(views))
     }
 
     /// What can be said without asking a lane. Ids are not compared: they decide where we look.
@@ -101,9 +96,4 @@ fn parked_views(connection: &Connection, sql: &SqliteSql, seq: i64) -> rusqlite:
         views.push(view);
     }
     Ok(views)
-}
-
-/// Whether a state is the wanted one; pending is also all its kinds.
-fn is_state(wanted: EventState, is: EventState) -> bool {
-    wanted == is || (wanted == EventState::Pending && is.is_pending())
 }

@@ -50,7 +50,7 @@ pub(super) enum Source {
 impl Source {
     /// The narrowest that holds everything the filter can match.
     pub(super) fn of(filter: &Filter) -> Self {
-        let only_parked = filter.code.is_some()
+        let only_parked = filter.asks_a_failure()
             || filter
                 .state
                 .is_some_and(|state| !matches!(state, EventState::Pending | EventState::Delivered));

@@ -6,11 +6,11 @@ use posthaste_core::table::{SqliteTableSql, sqlite_table_ddl};
 use rusqlite::Connection;
 
 use super::super::examine::journal;
-use super::SqliteTable;
+use super::Sqlite;
 use crate::store::table::examine::{ASK_WITHIN, Indexes};
 
 /// Everything, each question by itself. What the table lacks is the answer of its status.
-pub(super) async fn examine(table: &SqliteTable, sql: &SqliteTableSql, lanes: &[LaneSpec]) -> Vec<Finding> {
+pub(super) async fn examine(table: &Sqlite, sql: &SqliteTableSql, lanes: &[LaneSpec]) -> Vec<Finding> {
     let (shape, profile) = (sql.shape(), &sql.shape().profile);
     let name = profile.table.name().to_owned();
     let mut found = asked("indexes", ASK_WITHIN, async {

@@ -1,85 +1,68 @@
 //! What the writer does for the table engine.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste_core::lane::Order;
 use posthaste_core::store::Room;
 use posthaste_core::table::SqliteTableSql;
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, Row};
 
-use crate::store::table::cursor::{Cursor, Left, Sorted, Token, said};
+use crate::store::table::cursor::{Left, Sorted, Token};
+use crate::store::table::driver::Ask;
+use crate::store::table::list;
 use crate::store::table::row::RawRow;
 
-/// What a claim asks for.
-pub(super) struct Ask {
+/// A claim on its way.
+pub(super) struct Claim {
+    sql: Arc<SqliteTableSql>,
     token: Token,
     room: Room,
     is_ordered: bool,
     mine: String,
     slow: String,
-    now: Timestamp,
+    now: String,
 }
 
-impl Ask {
-    pub(super) fn of(cursor: &Cursor, token: &Token, room: Room, now: Timestamp) -> Self {
-        let (mine, slow) = cursor.mine();
+impl Claim {
+    pub(super) fn new(sql: &Arc<SqliteTableSql>, ask: Ask<'_>, now: Timestamp) -> Self {
+        let (mine, slow) = if ask.is_ordered { ask.cursor.mine() } else { Default::default() };
         Self {
-            token: Token::clone(token),
-            room,
-            is_ordered: cursor.lane.order == Order::PerKey,
+            sql: Arc::clone(sql),
+            token: Token::clone(ask.token),
+            room: ask.room,
+            is_ordered: ask.is_ordered,
             mine: list(&mine),
             slow: list(&slow),
-            now,
+            now: text(now),
         }
     }
 
-    /// Leases rows and reads them, in their order.
-    pub(super) fn claim(
-        &self,
-        connection: &Connection,
-        sql: &SqliteTableSql,
-    ) -> rusqlite::Result<Vec<RawRow>> {
-        let now = text(self.now);
-        let picked = self.pick(connection, sql, &now)?;
+    /// Leases rows and reads them.
+    pub(super) fn take(&self, connection: &Connection) -> rusqlite::Result<Vec<RawRow>> {
+        let picked = self.pick(connection)?;
         if picked.is_empty() {
             return Ok(Vec::new());
         }
-        let mut statement = connection.prepare_cached(&sql.take)?;
-        let rows = statement.query_map((list(&picked), &*self.token, &now), read)?;
-        let mut rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
-        if self.is_ordered {
-            rows.sort_by(|a, b| (a.place_in_key(), &a.id).cmp(&(b.place_in_key(), &b.id)));
-        } else {
-            rows.sort_by(|a, b| (a.place(), &a.id).cmp(&(b.place(), &b.id)));
-        }
-        Ok(rows)
+        let mut statement = connection.prepare_cached(&self.sql.take)?;
+        let rows = statement.query_map((list(&picked), &*self.token, &self.now), read)?;
+        rows.collect()
     }
 
     /// Whether there is nothing to claim.
-    pub(super) fn finds_nothing(
-        &self,
-        connection: &Connection,
-        sql: &SqliteTableSql,
-    ) -> rusqlite::Result<bool> {
-        Ok(self.pick(connection, sql, &text(self.now))?.is_empty())
+    pub(super) fn finds_nothing(&self, connection: &Connection) -> rusqlite::Result<bool> {
+        Ok(self.pick(connection)?.is_empty())
     }
 
     /// As many as fit; one always does.
-    fn pick(
-        &self,
-        connection: &Connection,
-        sql: &SqliteTableSql,
-        now: &str,
-    ) -> rusqlite::Result<Vec<String>> {
-        let is_ordered = self.is_ordered && sql.shape().order_column().is_some();
-        let mut statement =
-            connection.prepare_cached(if is_ordered { &sql.pick_ordered } else { &sql.pick })?;
+    fn pick(&self, connection: &Connection) -> rusqlite::Result<Vec<String>> {
+        let text = if self.is_ordered { &self.sql.pick_ordered } else { &self.sql.pick };
+        let mut statement = connection.prepare_cached(text)?;
         let events = i64::from(self.room.events);
-        let mut rows = if is_ordered {
-            statement.query((now, events, &self.mine, &self.slow))?
+        let mut rows = if self.is_ordered {
+            statement.query((&self.now, events, &self.mine, &self.slow))?
         } else {
-            statement.query((now, events))?
+            statement.query((&self.now, events))?
         };
         let (mut picked, mut bytes) = (Vec::new(), 0_u64);
         while let Some(row) = rows.next()? {
@@ -113,36 +96,23 @@ pub(super) fn record(
         let due = text(now.after(Duration::from_millis(after_ms.unsigned_abs())));
         recorded += connection.prepare_cached(&sql.retry)?.execute((id, &tokens, &at, due, error))? as u64;
     }
+    let later = text(now.after(Duration::from_secs(3600)));
     for ((id, error), spent) in dead.ids.iter().zip(&dead.errors).zip(&dead.spent) {
-        recorded += die(connection, sql, (id, &tokens, error, *spent), now)?;
+        let values = (id, &tokens, &at, error, spent, &later);
+        recorded += connection.prepare_cached(&sql.dead)?.execute(values)? as u64;
     }
     Ok((recorded, many(&sql.renewed, renewed)?))
 }
 
-fn die(
+/// Whether the lease of any row has ended.
+pub(super) fn is_any_expired(
     connection: &Connection,
     sql: &SqliteTableSql,
-    (id, tokens, error, spent): (&str, &str, &str, bool),
+    lease: Duration,
     now: Timestamp,
-) -> rusqlite::Result<u64> {
-    let later = text(now.after(Duration::from_secs(3600)));
-    let mut statement = connection.prepare_cached(&sql.dead)?;
-    Ok(statement.execute((id, tokens, text(now), error, spent, later))? as u64)
-}
-
-/// Rows that are no events are dead at once, with the reason.
-pub(super) fn set_aside(
-    connection: &Connection,
-    sql: &SqliteTableSql,
-    token: &Token,
-    bad: &[(String, String)],
-    now: Timestamp,
-) -> rusqlite::Result<()> {
-    let tokens = list(&[token.to_string()]);
-    for (id, reason) in bad {
-        die(connection, sql, (id, &tokens, &said(reason), false), now)?;
-    }
-    Ok(())
+) -> rusqlite::Result<bool> {
+    let mut statement = connection.prepare_cached(&sql.expired)?;
+    statement.query_row([text(now.before(lease))], |row| row.get(0))
 }
 
 /// Takes back rows whose lease has ended; answers how many, and how many of them died.
@@ -183,11 +153,6 @@ pub(super) fn hand_back(
 
 /// Reads the columns of an event.
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<RawRow> {
-    let time = |column: usize| -> rusqlite::Result<Option<Timestamp>> {
-        Ok(row
-            .get::<_, Option<i64>>(column)?
-            .map(|millis| Timestamp::from_micros(millis.saturating_mul(1_000))))
-    };
     Ok(RawRow {
         id: row.get(0)?,
         event_type: row.get(1)?,
@@ -196,20 +161,21 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<RawRow> {
         headers: row.get(4)?,
         payload: row.get(5)?,
         attempts: row.get::<_, Option<i64>>(6)?.unwrap_or_default(),
-        created_at: time(7)?.unwrap_or_default(),
-        available_at: time(8)?,
+        created_at: maybe_time(row, 7)?.unwrap_or_default(),
+        available_at: maybe_time(row, 8)?,
         source: row.get(9)?,
         subject: row.get(10)?,
         content_type: row.get(11)?,
         version: row.get(12)?,
-        occurred_at: time(13)?,
+        occurred_at: maybe_time(row, 13)?,
         sequence: row.get(14)?,
     })
 }
 
-/// A list as JSON.
-pub(super) fn list(items: &[String]) -> String {
-    serde_json::to_string(items).expect("a list of strings is always JSON")
+/// A time in milliseconds, if there is one.
+pub(super) fn maybe_time(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Timestamp>> {
+    let millis = row.get::<_, Option<i64>>(column)?;
+    Ok(millis.map(|millis| Timestamp::from_micros(millis.saturating_mul(1_000))))
 }
 
 /// A time as SQLite's own functions write it, in UTC with milliseconds.

@@ -1,0 +1,325 @@
+//! Looking back at a store: what operators and relays changed, and what events died of.
+
+mod dead;
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::admin::{Actor, Applied, Command, Filter, Page, Seek};
+use crate::time::Timestamp;
+use crate::{BoxFuture, Error, Result};
+
+pub use dead::{DeadCodes, DeadGroup};
+
+/// The words of the record: the names of all commands, and `redefine` for a relay that defines a lane anew.
+pub const VERBS: [&str; 13] = [
+    "redrive",
+    "replay",
+    "discard",
+    "pause",
+    "resume",
+    "seek",
+    "skip",
+    "remove",
+    "prune",
+    "prune-inbox",
+    "rebase",
+    "erase",
+    REDEFINE,
+];
+/// A relay drives a lane with other topics, another order or another way with dead events than the one before.
+pub const REDEFINE: &str = "redefine";
+
+/// How many records a page has at most.
+const PAGE_ENTRIES_MAX: u32 = 1_000;
+/// How many records a page looks at; a page that found little says where to go on.
+const LOOKED_AT_MAX: usize = 20_000;
+/// How far the times of neighbours in the record may be out of order, by clocks that differ or are set back.
+const SKEW: Duration = Duration::from_secs(300);
+
+/// Looks back at a store. Changes nothing.
+pub trait Review: Send + Sync {
+    /// What was changed and by whom, the newest first, a page at a time.
+    ///
+    /// # Errors
+    /// `Rejected` from a store that keeps no record, and for a page that is not one of this store.
+    fn audited<'a>(&'a self, filter: &'a AuditFilter, page: Page) -> BoxFuture<'a, Result<Audited>> {
+        let _ = (filter, page);
+        Box::pin(async {
+            Err(Error::rejected(
+                "an outbox table has no place for a record of commands; the log of whoever gave them has it",
+            ))
+        })
+    }
+
+    /// How many events died of what, in the filter's lane or in all: counted by the code of their failure, each with when it was
+    /// first and last seen and an example. Looks at no more than [`DeadCodes::EVENTS_MAX`] of a lane.
+    ///
+    /// # Errors
+    /// `Rejected` for a filter that asks for more than [`DeadCodes::question`] takes, and from a store that has no codes.
+    fn dead_by_code<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<DeadCodes>> {
+        let _ = filter;
+        Box::pin(async {
+            Err(Error::rejected("an outbox table has no column for codes; list its dead events one by one"))
+        })
+    }
+}
+
+/// Which records; every field that is set must match.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct AuditFilter {
+    /// By this actor.
+    pub actor: Option<String>,
+    /// Of this command: one of [`VERBS`].
+    pub verb: Option<String>,
+    /// Written at or after.
+    pub since: Option<Timestamp>,
+    /// Also commands that found nothing to change.
+    pub with_unchanged: bool,
+}
+
+impl AuditFilter {
+    fn means(&self, entry: &AuditEntry) -> bool {
+        self.actor.as_ref().is_none_or(|actor| *actor == entry.actor.name)
+            && self.verb.as_ref().is_none_or(|verb| *verb == entry.command)
+            && self.since.is_none_or(|since| entry.at >= since)
+            && (self.with_unchanged || entry.applied.changed > 0)
+    }
+}
+
+/// One thing that was done to a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AuditEntry {
+    /// Counts up; not every number need be there.
+    pub id: i64,
+    /// When it was done.
+    pub at: Timestamp,
+    /// Who did it, and from where.
+    pub actor: Actor,
+    /// What: one of [`VERBS`].
+    pub command: String,
+    /// To which events or lanes and with which settings, as a JSON object. A command that took several steps has two records:
+    /// the first step's has `"part": "first"`, and that of all others, written with the last one, `"part": "rest"`.
+    pub filter: String,
+    /// To how many.
+    pub applied: Applied,
+}
+
+impl AuditEntry {
+    /// A record with this number.
+    pub fn new(
+        id: i64,
+        at: Timestamp,
+        actor: Actor,
+        command: impl Into<String>,
+        filter: impl Into<String>,
+        applied: Applied,
+    ) -> Self {
+        Self { id, at, actor, command: command.into(), filter: filter.into(), applied }
+    }
+}
+
+/// A page of records.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Audited {
+    /// The records, the newest first.
+    pub entries: Vec<AuditEntry>,
+    /// Where the next page begins, if there may be one.
+    pub next: Option<String>,
+}
+
+/// Picks a page out of records that are shown to it, the newest first; for those who implement [`Review`].
+#[derive(Debug)]
+pub struct AuditPicker {
+    filter: AuditFilter,
+    size: usize,
+    looked_at: usize,
+    last_seen: i64,
+    picked: Audited,
+}
+
+impl AuditPicker {
+    /// Picks this page.
+    ///
+    /// # Errors
+    /// `Rejected` when the page does not begin where one ended.
+    pub fn new(filter: &AuditFilter, page: &Page) -> Result<Self> {
+        let last_seen = match &page.after {
+            Some(token) => token
+                .parse()
+                .map_err(|_| Error::rejected(format!("{token:?} is not a page of this store")))?,
+            None => i64::MAX,
+        };
+        let size = page.size.clamp(1, PAGE_ENTRIES_MAX) as usize;
+        Ok(Self { filter: filter.clone(), size, looked_at: 0, last_seen, picked: Audited::default() })
+    }
+
+    /// The number below which the next record to be shown is.
+    pub fn below(&self) -> i64 {
+        self.last_seen
+    }
+
+    /// Looks at the next record; breaks when it has seen enough.
+    pub fn see(&mut self, entry: AuditEntry) -> ControlFlow<()> {
+        if self.filter.since.is_some_and(|since| entry.at < since.before(SKEW)) {
+            return ControlFlow::Break(());
+        }
+        let is_meant = self.filter.means(&entry);
+        if self.looked_at == LOOKED_AT_MAX || (is_meant && self.picked.entries.len() == self.size) {
+            self.picked.next = Some(self.last_seen.to_string());
+            return ControlFlow::Break(());
+        }
+        self.looked_at += 1;
+        self.last_seen = entry.id;
+        if is_meant {
+            self.picked.entries.push(entry);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// What was picked.
+    pub fn picked(self) -> Audited {
+        self.picked
+    }
+}
+
+/// What the record says about a command: the filter's fields and the command's own.
+pub fn recorded(filter: &Filter, command: &Command) -> Map<String, Value> {
+    let mut fields = filter_fields(filter);
+    fields.extend(command_fields(command));
+    fields
+}
+
+fn filter_fields(filter: &Filter) -> Map<String, Value> {
+    let mut fields = Map::new();
+    let mut put = |name: &str, value: Option<Value>| {
+        fields.extend(value.map(|value| (name.to_owned(), value)));
+    };
+    put("lane", filter.lane.as_ref().map(|lane| lane.as_str().into()));
+    put("state", filter.state.map(|state| state.name().into()));
+    put("ids", (!filter.ids.is_empty()).then(|| filter.ids.clone().into()));
+    put("type", filter.event_type.clone().map(Value::from));
+    put("topic", filter.topic.as_ref().map(|topic| topic.as_str().into()));
+    put("key", filter.key.clone().map(Value::from));
+    put("since", filter.since.map(|since| since.to_string().into()));
+    put("until", filter.until.map(|until| until.to_string().into()));
+    put("code", filter.code.clone().map(Value::from));
+    put("error", filter.error.clone().map(Value::from));
+    fields
+}
+
+fn command_fields(command: &Command) -> Map<String, Value> {
+    let value = match command {
+        Command::Discard { reason, .. } => json!({ "reason": reason }),
+        Command::Seek { to, .. } => {
+            let to = match to {
+                Seek::Beginning => "beginning".to_owned(),
+                Seek::Time(time) => time.to_string(),
+                _ => "end".to_owned(),
+            };
+            json!({ "to": to })
+        }
+        Command::Prune { delivered_age, dead_age, .. } => {
+            let seconds = |age: &Option<Duration>| age.map(|age| age.as_secs());
+            json!({ "delivered_age_s": seconds(delivered_age), "dead_age_s": seconds(dead_age) })
+        }
+        Command::PruneInbox { age, .. } => json!({ "age_s": age.as_secs() }),
+        Command::Skip { age, reason, .. } => json!({ "age_s": age.as_secs(), "reason": reason }),
+        Command::Rebase { upgraded, .. } => json!({ "upgraded": upgraded }),
+        _ => json!({}),
+    };
+    match value {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(id: i64, minute: i64, actor: &str, command: &str, changed: u64) -> AuditEntry {
+        let at = Timestamp::from_micros(minute * 60_000_000);
+        AuditEntry::new(id, at, Actor::new(actor, "cli"), command, "{}", Applied::new(changed, changed))
+    }
+
+    /// The numbers of a page, and where the next begins.
+    fn page(
+        filter: &AuditFilter,
+        size: u32,
+        after: Option<&str>,
+        entries: &[AuditEntry],
+    ) -> (Vec<i64>, Option<String>) {
+        let mut page = Page::first(size);
+        page.after = after.map(str::to_owned);
+        let mut picker = AuditPicker::new(filter, &page).unwrap();
+        let below = picker.below();
+        for entry in entries.iter().filter(|entry| entry.id < below) {
+            if picker.see(entry.clone()).is_break() {
+                break;
+            }
+        }
+        let picked = picker.picked();
+        (picked.entries.iter().map(|entry| entry.id).collect(), picked.next)
+    }
+
+    #[test]
+    fn pages_hold_what_is_meant_and_say_where_to_go_on() {
+        let entries = [
+            entry(5, 50, "eve", "prune", 0),
+            entry(4, 40, "eve", "redrive", 2),
+            entry(3, 30, "bob", "pause", 1),
+            entry(2, 20, "eve", "pause", 1),
+            entry(1, 10, "bob", "redrive", 3),
+        ];
+        let all = AuditFilter::default();
+        assert_eq!(page(&all, 2, None, &entries), (vec![4, 3], Some("3".to_owned())));
+        assert_eq!(page(&all, 2, Some("3"), &entries), (vec![2, 1], None));
+        let everything = AuditFilter { with_unchanged: true, ..AuditFilter::default() };
+        assert_eq!(page(&everything, 9, None, &entries), (vec![5, 4, 3, 2, 1], None));
+        let by_eve = AuditFilter { actor: Some("eve".to_owned()), ..AuditFilter::default() };
+        assert_eq!(page(&by_eve, 9, None, &entries).0, [4, 2]);
+        let pauses = AuditFilter { verb: Some("pause".to_owned()), ..AuditFilter::default() };
+        assert_eq!(page(&pauses, 9, None, &entries).0, [3, 2]);
+        let since = Some(Timestamp::from_micros(20 * 60_000_000));
+        let late = AuditFilter { since, ..AuditFilter::default() };
+        assert_eq!(page(&late, 9, None, &entries).0, [4, 3, 2]);
+        assert!(AuditPicker::new(&all, &Page { after: Some("x".to_owned()), ..Page::first(1) }).is_err());
+    }
+
+    #[test]
+    fn a_page_ends_after_so_much_work_and_the_next_goes_on() {
+        let entries: Vec<_> = (1..=30_000).rev().map(|id| entry(id, id, "eve", "prune", 0)).collect();
+        let filter = AuditFilter::default();
+        let (found, next) = page(&filter, 10, None, &entries);
+        assert_eq!((found.len(), next.as_deref()), (0, Some("10001")));
+        assert_eq!(page(&filter, 10, next.as_deref(), &entries), (vec![], None));
+    }
+
+    #[test]
+    fn every_command_has_its_word() {
+        let dry_run = false;
+        let reason = String::new();
+        for command in [
+            Command::Redrive { dry_run },
+            Command::Replay { dry_run },
+            Command::Discard { reason: reason.clone(), dry_run },
+            Command::Pause,
+            Command::Resume,
+            Command::Seek { to: Seek::End, dry_run },
+            Command::Skip { age: Duration::ZERO, reason, dry_run },
+            Command::Remove { dry_run },
+            Command::Prune { delivered_age: None, dead_age: None, dry_run },
+            Command::PruneInbox { age: Duration::ZERO, dry_run },
+            Command::Rebase { upgraded: false, dry_run },
+            Command::Erase { dry_run },
+        ] {
+            assert!(VERBS.contains(&command.name()), "{}", command.name());
+        }
+    }
+}

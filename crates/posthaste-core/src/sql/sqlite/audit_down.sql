@@ -1,0 +1,1 @@
+SELECT id, at, actor, via, command, filter, matched, changed FROM {prefix}audit WHERE id < ?1 ORDER BY id DESC

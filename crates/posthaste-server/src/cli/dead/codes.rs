@@ -1,0 +1,67 @@
+//! `posthaste dead list --by code`: what events died of.
+
+use posthaste::admin::{EventState, Page};
+use posthaste::review::DeadCodes;
+
+use super::super::context::{Access, Context};
+use super::super::filter::FilterArgs;
+use super::super::output;
+use super::at::Letters;
+use crate::exit::Failure;
+use crate::http::wire::{DeadCodeDocument, DeadCodePage};
+
+/// What the failure said is told by `dead show`, of the event whose id stands here.
+const HEAD: [&str; 6] = ["EVENTS", "LANE", "CODE", "FIRST SEEN (UTC)", "LAST SEEN (UTC)", "ID"];
+/// How many dead letters of a broker are looked at: it gives them one by one, and takes them back.
+const LETTERS_MAX: u32 = 1_000;
+
+pub(super) async fn run(
+    args: &FilterArgs,
+    letters: Option<Letters>,
+    context: &Context,
+) -> Result<(), Failure> {
+    let page = match letters {
+        Some(letters) => of_letters(&letters).await?,
+        None => fetch(args, context).await?,
+    };
+    if context.json() {
+        return output::json(&page);
+    }
+    output::table(&HEAD, page.codes.iter().map(row).collect(), "no dead events")?;
+    if page.partial {
+        output::note("there are more dead events; counted are those that died last");
+    }
+    Ok(())
+}
+
+async fn fetch(args: &FilterArgs, context: &Context) -> Result<DeadCodePage, Failure> {
+    let told = |error: posthaste::Error| error.during("count dead events by code");
+    // A server would not know what it was not asked.
+    let filter = DeadCodes::question(&args.filter(Some(EventState::Dead))).map_err(told)?;
+    match context.access(false).await? {
+        Access::Server(client) => {
+            let page = client.get(&args.codes_query()).await?;
+            page.ok_or_else(|| {
+                Failure::usage("count dead events by code: the server, or its store, knows no codes")
+            })
+        }
+        Access::Store(store) => Ok(DeadCodePage::of(&store.dead_by_code(&filter).await.map_err(told)?)),
+    }
+}
+
+async fn of_letters(letters: &Letters) -> Result<DeadCodePage, Failure> {
+    let found = letters.admin.find(&letters.filter, Page::first(LETTERS_MAX)).await;
+    let found = found.map_err(|error| Failure::target(&error.during("count dead events by code")))?;
+    Ok(DeadCodePage::of(&DeadCodes::of(&letters.filter, &found.records, found.next.is_some())))
+}
+
+fn row(group: &DeadCodeDocument) -> Vec<String> {
+    vec![
+        group.events.to_string(),
+        group.lane.clone(),
+        group.code.clone().unwrap_or_default(),
+        output::time(&group.first_at),
+        output::time(&group.last_at),
+        group.example.clone(),
+    ]
+}
