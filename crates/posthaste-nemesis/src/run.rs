@@ -163,8 +163,8 @@ async fn perform(run: &Arc<Run>, options: &Options, seed: u64, folder: &Path) ->
     Ok(is_good)
 }
 
-/// A quorum queue of RabbitMQ 3.10 whose broker is killed while it is being made has no leader ever after: nobody can publish to it
-/// or consume from it. So the first fault comes when each queue has had something to do.
+/// A quorum queue of RabbitMQ 3.10 whose broker was killed while its consumers declared it was seen to confirm nothing and to answer
+/// no consumer for ten minutes and eleven more kills. So the first fault comes when each queue has had something to do.
 async fn until_every_lane_flows(stage: &Stage) -> Result<()> {
     let store = stage.engine.open(&stage.url).await?;
     until(DRAINED_WITHIN, async || {

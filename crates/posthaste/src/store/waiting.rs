@@ -90,7 +90,7 @@ mod tests {
 
     /// How long a lane waits that is told to wait for a second, after a claim that brought something and after an empty one.
     async fn pauses(waiting: Waiting) -> [Duration; 2] {
-        let (lane, signal): (LaneName, _) = ("main".parse().unwrap(), Signal::new());
+        let (lane, signal): (LaneName, _) = ("main".parse().expect("a name"), Signal::new());
         waiting.listen(&lane, &signal);
         let mut pauses = [Duration::ZERO; 2];
         for (pause, found) in pauses.iter_mut().zip([true, false]) {

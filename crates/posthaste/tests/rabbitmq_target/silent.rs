@@ -6,8 +6,7 @@ use posthaste::target::{DeliverError, DeliverKind};
 
 use crate::stand::{Stand, blocking, event, send, until};
 
-/// What was published while nobody was there to take it is lost, and whatever follows on the same channel waits for it: events
-/// must go on a new one.
+/// While others are confirmed it is this event's failure; while nothing is, nobody's events would pass, and the lane waits.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_that_lost_its_leader_takes_events_again_when_it_has_one() {
     let name = "a_queue_that_lost_its_leader_takes_events_again_when_it_has_one";

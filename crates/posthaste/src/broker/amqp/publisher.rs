@@ -10,6 +10,7 @@
 
 mod press;
 
+use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::fmt;
 use std::future::poll_fn;
@@ -29,7 +30,8 @@ use super::wire::Message;
 
 /// Jobs that wait for the task, at most; whoever comes then waits.
 const JOBS_MAX: usize = 64;
-/// Channels, at most. Exchanges share them by their names' hash, so that a missing one stops few others.
+/// Channels, at most. So many exchanges have one of their own, so that a missing one stops nobody else's messages; any
+/// further exchange shares one, by its name's hash.
 const PRESSES: usize = 16;
 
 /// What became of one message.
@@ -108,7 +110,8 @@ impl Publisher {
         }
         let (sender, jobs) = mpsc::channel(JOBS_MAX);
         let press = || Press::new(self.0.link.clone(), self.0.confirm_timeout, self.0.mandatory);
-        let mut driver = Driver { jobs, presses: (0..PRESSES).map(|_| press()).collect() };
+        let presses = (0..PRESSES).map(|_| press()).collect();
+        let mut driver = Driver { jobs, presses, seats: Seats::default() };
         desk.task.spawn(async move { poll_fn(|cx| driver.poll(cx)).await });
         desk.jobs = Some(sender.clone());
         sender
@@ -125,6 +128,7 @@ impl fmt::Debug for Publisher {
 struct Driver {
     jobs: mpsc::Receiver<Job>,
     presses: Vec<Press>,
+    seats: Seats,
 }
 
 impl Driver {
@@ -167,7 +171,7 @@ impl Driver {
         let mut shares: Vec<Vec<(usize, Message)>> = Vec::new();
         shares.resize_with(self.presses.len(), Vec::new);
         for (index, message) in job.messages {
-            shares[share(message.exchange.as_str(), self.presses.len())].push((index, message));
+            shares[self.seats.of(message.exchange.as_str())].push((index, message));
         }
         for (press, messages) in self.presses.iter_mut().zip(shares) {
             if !messages.is_empty() {
@@ -177,10 +181,39 @@ impl Driver {
     }
 }
 
-fn share(exchange: &str, presses: usize) -> usize {
-    let mut hasher = DefaultHasher::new();
-    exchange.hash(&mut hasher);
-    (hasher.finish() % presses as u64) as usize
+/// Which channel an exchange has. It keeps it: the messages of a key stay in their order.
+#[derive(Default)]
+struct Seats(HashMap<String, usize>);
+
+impl Seats {
+    fn of(&mut self, exchange: &str) -> usize {
+        if let Some(seat) = self.0.get(exchange) {
+            return *seat;
+        }
+        let taken = self.0.len();
+        if taken < PRESSES {
+            self.0.insert(exchange.to_owned(), taken);
+            return taken;
+        }
+        let mut hasher = DefaultHasher::new();
+        exchange.hash(&mut hasher);
+        (hasher.finish() % PRESSES as u64) as usize
+    }
 }
 
 type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exchanges_have_channels_of_their_own_as_long_as_there_are_any() {
+        let mut seats = Seats::default();
+        let taken: Vec<usize> = (0..PRESSES).map(|i| seats.of(&format!("exchange {i}"))).collect();
+        assert_eq!(taken, (0..PRESSES).collect::<Vec<_>>());
+        let late = seats.of("one too many");
+        assert!(late < PRESSES);
+        assert_eq!((seats.of("one too many"), seats.of("exchange 3")), (late, 3), "each keeps its own");
+    }
+}

@@ -51,8 +51,6 @@ pub(super) struct Press {
     waiting: VecDeque<Batch>,
     opening: Option<Work<Result<Opened>>>,
     opened: Option<Opened>,
-    /// Channels on which nothing more is published, each with the number after its last slot: see `retire`.
-    retired: Vec<(u64, Opened)>,
     sending: Option<Sending>,
     slots: Slots,
     /// The confirms of the slots. Each is looked at when it has something to say, not whenever any of them has.
@@ -63,8 +61,6 @@ pub(super) struct Press {
     strays: Vec<BasicReturnMessage>,
     /// Why the broker closed the last channel; what was handed to it afterwards hears only that it is closed.
     refused: Option<(Refusal, String)>,
-    /// No more is published on this channel after what is being written.
-    is_tired: bool,
     /// When the broker last said anything about a message.
     told_at: Option<Instant>,
     /// Asks whether the connection is well, because a confirm is late.
@@ -90,14 +86,12 @@ impl Press {
             waiting: VecDeque::new(),
             opening: None,
             opened: None,
-            retired: Vec::new(),
             sending: None,
             slots: Slots::default(),
             awaited: FuturesUnordered::new(),
             heard: Vec::new(),
             strays: Vec::new(),
             refused: None,
-            is_tired: false,
             told_at: None,
             doubt: None,
             timer: Box::pin(sleep(confirm_timeout)),
@@ -149,13 +143,7 @@ impl Press {
 
     /// Begins to write the next batch, on a channel that is opened for it if there is none.
     fn begin(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.sending.is_some() {
-            return false;
-        }
-        if self.is_tired {
-            self.retire();
-        }
-        if self.waiting.is_empty() {
+        if self.sending.is_some() || self.waiting.is_empty() {
             return false;
         }
         if let Some(reason) = self.link.blocked() {
@@ -173,9 +161,8 @@ impl Press {
     }
 
     fn open(&mut self, cx: &mut Context<'_>) -> bool {
-        // What is unanswered on a channel that was closed is answered before there is a new one.
-        let retired = self.retired.last().map_or(0, |(end, _)| *end);
-        if self.slots.any_from(retired) {
+        // What is unanswered belongs to the old channel, and is answered before there is a new one.
+        if !self.slots.is_empty() {
             return false;
         }
         let (link, within) = (&self.link, self.confirm_timeout);
@@ -228,35 +215,33 @@ impl Press {
     /// heard until none has news, and only then is anybody answered. What is still being written cannot be heard, which is
     /// why this waits for it.
     fn sweep(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut was_told = false;
         while let Poll::Ready(Some((number, result))) = self.awaited.poll_next_unpin(cx) {
             let said = match result {
                 Ok(Confirmation::Ack(returned)) => {
-                    self.told(returned);
+                    self.strays.extend(returned);
                     Said::Confirmed
                 }
                 Ok(Confirmation::Nack(returned)) => {
-                    self.told(returned);
+                    self.strays.extend(returned);
                     Said::Nacked
                 }
                 // Without confirms nothing is known; the channel was opened with them.
                 Ok(Confirmation::NotRequested) => Said::Lost("the channel has no confirms".to_owned()),
                 Err(error) => self.unsent(&error),
             };
+            was_told |= matches!(said, Said::Confirmed | Said::Nacked);
             self.hear(number, said);
+        }
+        if was_told {
+            self.told_at = Some(Instant::now());
         }
         if self.heard.is_empty() {
             return false;
         }
         self.find_owners();
         self.answer_heard();
-        self.let_go();
         true
-    }
-
-    /// The broker said what became of a message, and perhaps that another came back.
-    fn told(&mut self, returned: Option<BasicReturnMessage>) {
-        self.told_at = Some(Instant::now());
-        self.strays.extend(returned);
     }
 
     fn hear(&mut self, number: u64, said: Said) {
@@ -307,7 +292,7 @@ impl Press {
 
     /// Looks for what is late: a confirm, or the end of what is being written.
     fn look_at_the_clock(&mut self, cx: &mut Context<'_>) {
-        let oldest = self.slots.oldest().map(|slot| slot.sent_at).filter(|_| !self.is_tired);
+        let oldest = self.slots.oldest().map(|slot| slot.sent_at);
         let writing = self.sending.as_ref().map(|sending| sending.since);
         let Some(since) = oldest.into_iter().chain(writing).min() else { return };
         let due = since + self.confirm_timeout;
@@ -323,7 +308,7 @@ impl Press {
         match is_well {
             false => self.give_up(&Said::Lost("the broker does not answer".to_owned())),
             true if self.told_at.is_some_and(|told_at| told_at > since) && writing != Some(since) => {
-                self.is_tired = true;
+                self.give_up_late();
             }
             true => self.give_up(&Said::Mute),
         }
@@ -333,8 +318,7 @@ impl Press {
     /// Whether the connection is well.
     fn ask(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let (link, within) = (self.link.clone(), patience(self.confirm_timeout));
-        let opened = self.opened.as_ref().or(self.retired.last().map(|(_, opened)| opened));
-        let generation = opened.map_or(0, |opened| opened.generation);
+        let generation = self.opened.as_ref().map_or(0, |opened| opened.generation);
         let asking = async move { link.try_out(generation, within).await };
         let asked = self.doubt.get_or_insert_with(|| Box::pin(asking)).poll_unpin(cx);
         if asked.is_ready() {
@@ -343,33 +327,19 @@ impl Press {
         asked
     }
 
-    /// Answers what is late; the rest may still be confirmed. What comes goes to a new channel: RabbitMQ numbers what a channel
-    /// sends to a quorum queue, and where one was lost, which happens while the queue has no leader, all that follow on that
-    /// channel wait for it, for ever.
-    fn retire(&mut self) {
-        self.is_tired = false;
-        if let Some(opened) = self.opened.take() {
-            self.retired.push((self.slots.end(), opened));
-        }
+    /// Answers what is late; the rest may still be confirmed.
+    fn give_up_late(&mut self) {
         let Some(late) = Instant::now().checked_sub(self.confirm_timeout) else { return };
         while self.slots.oldest().is_some_and(|slot| slot.sent_at <= late)
             && let Some(slot) = self.slots.take_oldest()
         {
             let _ = slot.answers.send(vec![(slot.index, Said::Silent)]);
         }
-        self.let_go();
-    }
-
-    /// Closes retired channels on which nothing is unanswered.
-    fn let_go(&mut self) {
-        let slots = &self.slots;
-        self.retired.retain(|(end, _)| slots.any_before(*end));
     }
 
     /// Answers everything, and lets the channel go.
     fn give_up(&mut self, said: &Said) {
-        (self.opened, self.is_tired) = (None, false);
-        self.retired.clear();
+        self.opened = None;
         self.awaited.clear();
         self.heard.clear();
         while let Some(slot) = self.slots.take_oldest() {

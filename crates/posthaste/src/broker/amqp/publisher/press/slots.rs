@@ -48,9 +48,8 @@ pub(super) struct Slots {
 
 impl Slots {
     pub(super) fn push(&mut self, slot: Slot) -> u64 {
-        let number = self.end();
         self.slots.push_back(Some(slot));
-        number
+        self.first + self.slots.len() as u64 - 1
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -60,22 +59,6 @@ impl Slots {
     /// How many there are, with the gaps.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
-    }
-
-    /// The number that the next one has.
-    pub(super) fn end(&self) -> u64 {
-        self.first + self.slots.len() as u64
-    }
-
-    /// Whether there is one with a lower number than this. The oldest is never a gap.
-    pub(super) fn any_before(&self, number: u64) -> bool {
-        !self.slots.is_empty() && self.first < number
-    }
-
-    /// Whether there is one with this number or a higher one.
-    pub(super) fn any_from(&self, number: u64) -> bool {
-        let first = self.at(number).unwrap_or_default();
-        self.slots.iter().skip(first).any(Option::is_some)
     }
 
     pub(super) fn oldest(&self) -> Option<&Slot> {
@@ -143,23 +126,5 @@ mod tests {
         assert_eq!((index(slots.take_oldest()), index(slots.take_oldest())), (Some(2), Some(3)));
         assert_eq!(index(slots.take(next)), Some(4));
         assert!(slots.is_empty());
-    }
-
-    #[test]
-    fn it_knows_whether_there_are_any_on_either_side_of_a_number() {
-        let mut slots = Slots::default();
-        let numbers: Vec<u64> = (0..3).map(|index| slots.push(slot(index))).collect();
-        let end = slots.end();
-        let sides = |slots: &Slots, number: u64| (slots.any_before(number), slots.any_from(number));
-        assert_eq!(sides(&slots, numbers[0]), (false, true));
-        assert_eq!(sides(&slots, end), (true, false));
-        slots.take(numbers[2]);
-        assert_eq!(sides(&slots, numbers[2]), (true, false), "a gap is none");
-        slots.take(numbers[0]);
-        assert_eq!(sides(&slots, numbers[1]), (false, true), "what was taken before is none");
-        assert_eq!(sides(&slots, numbers[0]), (false, true), "a number that is gone");
-        slots.take(numbers[1]);
-        assert_eq!(sides(&slots, end), (false, false));
-        assert_eq!(slots.end(), end, "numbers are never used again");
     }
 }
