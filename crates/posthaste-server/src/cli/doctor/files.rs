@@ -59,10 +59,16 @@ fn key(file: &Path) -> Option<Finding> {
         Finding::ok("key file", format!("{shown} is for its owner only"))
     } else {
         let seen = format!("others may read {shown} (mode {mode:o}), and with it publish and read events");
-        Finding::failure("key file", seen, Mend::command(format!("chmod 600 '{shown}'")))
+        Finding::failure("key file", seen, Mend::command(format!("chmod 600 {}", quoted(file))))
     })
 }
 
+/// As a shell reads it.
+fn quoted(file: &Path) -> String {
+    format!("'{}'", file.display().to_string().replace('\'', r"'\''"))
+}
+
+/// Whether this user may write the file.
 fn writable(file: &Path) -> Finding {
     match fs::OpenOptions::new().read(true).write(true).open(file) {
         Ok(_) => Finding::ok("file", "can be written"),
@@ -74,6 +80,7 @@ fn writable(file: &Path) -> Finding {
     }
 }
 
+/// How much room is left on the disk.
 fn disk(folder: &Path) -> Option<Finding> {
     let stat = rustix::fs::statvfs(folder).ok()?;
     let (free, all) = (stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize);
@@ -109,6 +116,7 @@ fn file_system(folder: &Path, mounts: &str) -> Option<Finding> {
     })
 }
 
+/// Whether what is answered waits for the disk.
 fn synchronous(synchronous: Synchronous) -> Finding {
     match synchronous {
         Synchronous::Full => Finding::ok("store.synchronous", "full: what was answered is on the disk"),
@@ -125,6 +133,11 @@ mod tests {
     use posthaste::findings::Verdict;
 
     use super::*;
+
+    #[test]
+    fn a_name_is_quoted_for_a_shell() {
+        assert_eq!(quoted(Path::new("it's a key")), r"'it'\''s a key'");
+    }
 
     #[test]
     fn a_network_file_system_is_known_by_the_mount_nearest_to_the_folder() {

@@ -12,7 +12,7 @@ use lapin::types::FieldTable;
 use lapin::{BasicProperties, Channel, ExchangeKind};
 use posthaste_core::Result;
 use posthaste_core::envelope::fresh_id;
-use posthaste_core::findings::{Finding, Mend};
+use posthaste_core::findings::{Finding, Mend, asked};
 use posthaste_core::lane::Order;
 use tokio::time::timeout;
 
@@ -24,7 +24,9 @@ use crate::broker::amqp::mapping::Mapping;
 use crate::broker::amqp::naming::Names;
 use crate::broker::amqp::settings::Unrouted;
 
-/// How long the broker may take to confirm a message to nobody.
+/// How long each look may take, with the connection that it may have to make.
+const LOOK_WITHIN: Duration = Duration::from_secs(5);
+/// How long the broker may take to confirm messages to nobody.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(3);
 
 /// How something is that was to be there.
@@ -43,10 +45,10 @@ impl AmqpBroker {
         let mut found = vec![self.unrouted_fate()];
         // With another mapping, which exchanges there will be is known when there are events.
         if matches!(self.settings.publishing.mapping, Mapping::Topic) {
-            found.push(self.exchange().await.unwrap_or_else(|error| Finding::error("exchange", &error)));
+            found.extend(asked("exchange", LOOK_WITHIN, async { Ok(vec![self.exchange().await?]) }).await);
         }
         // Last: a broker with an alarm reads nothing more of this connection.
-        found.push(self.confirms().await.unwrap_or_else(|error| Finding::error("confirms", &error)));
+        found.extend(asked("confirms", LOOK_WITHIN, async { Ok(vec![self.confirms().await?]) }).await);
         found
     }
 
@@ -72,17 +74,22 @@ impl AmqpBroker {
         Ok(found)
     }
 
-    /// Whether the broker takes and confirms what is published. It tells a connection of an alarm only when that publishes; so
-    /// a message is sent to a queue that cannot be there, and the broker forgets it.
+    /// Whether the broker takes and confirms what is published. It tells a connection of an alarm only when that publishes, and
+    /// confirms what it read until then; so two messages are sent to a queue that cannot be there, and the broker forgets them.
     async fn confirms(&self) -> Result<Finding> {
         const CHECK: &str = "confirms";
         let channel = fresh(&self.publishing).await?;
         let failed = |error: lapin::Error| told("publish to nobody", &error);
         channel.confirm_select(ConfirmSelectOptions::default()).await.map_err(failed)?;
         let key = format!("posthaste-doctor-{}", fresh_id());
-        let (options, properties) = (BasicPublishOptions::default(), BasicProperties::default());
-        let published = async {
+        let options = BasicPublishOptions::default();
+        let publish = async || {
+            let properties = BasicProperties::default();
             channel.basic_publish("".into(), key.as_str().into(), options, b"", properties).await?.await
+        };
+        let published = async {
+            publish().await?;
+            publish().await
         };
         Ok(match timeout(CONFIRM_WITHIN, published).await {
             Ok(Ok(_)) => Finding::ok(CHECK, "the broker confirms what it takes"),
