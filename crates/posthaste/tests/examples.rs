@@ -1,5 +1,7 @@
 //! Every example runs and prints what stands beside it in its `.out` file.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in what its functions share")]
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;

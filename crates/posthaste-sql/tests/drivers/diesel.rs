@@ -48,9 +48,8 @@ fn transactions_hold_on_sqlite() {
 
 #[test]
 fn transactions_hold_on_postgres() {
-    // Not behind the pooler: diesel-async prepares what it runs, under names that another process may use too.
-    for url in postgres::urls("diesel::transactions_hold_on_postgres").iter().take(1) {
-        let mut connection = AsyncConnectionWrapper::<AsyncPgConnection>::establish(url).unwrap();
+    for url in postgres::direct_urls("diesel::transactions_hold_on_postgres") {
+        let mut connection = AsyncConnectionWrapper::<AsyncPgConnection>::establish(&url).unwrap();
         let table = postgres::table("diesel");
         connection.batch_execute(&table.create()).unwrap();
         transactions_hold(&mut connection, &table);

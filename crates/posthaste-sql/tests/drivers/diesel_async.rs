@@ -13,18 +13,13 @@ fn open(url: &str, connections: usize) -> Pool<AsyncPgConnection> {
     Pool::builder(manager).max_size(connections).build().unwrap()
 }
 
-/// Not behind the pooler: diesel-async prepares what it runs, under names that another process may use too.
-fn urls(test: &str) -> Vec<String> {
-    postgres::urls(test).into_iter().take(1).collect()
-}
-
 async fn run(pool: &Pool<AsyncPgConnection>, sql: String) {
     pool.get().await.unwrap().batch_execute(&sql).await.unwrap();
 }
 
 #[tokio::test]
 async fn the_database_keeps_its_promises() {
-    for url in urls("diesel_async::the_database_keeps_its_promises") {
+    for url in postgres::direct_urls("diesel_async::the_database_keeps_its_promises") {
         let pool = open(&url, 2);
         let table = postgres::table("diesel_async");
         run(&pool, table.create()).await;
@@ -37,7 +32,7 @@ async fn the_database_keeps_its_promises() {
 
 #[tokio::test]
 async fn every_script_holds_in_the_drivers_own_transaction() {
-    for url in urls("diesel_async::every_script_holds_in_the_drivers_own_transaction") {
+    for url in postgres::direct_urls("diesel_async::every_script_holds_in_the_drivers_own_transaction") {
         let pool = open(&url, 1);
         let table = postgres::table("diesel_own");
         run(&pool, table.create()).await;
@@ -62,7 +57,7 @@ async fn every_script_holds_in_the_drivers_own_transaction() {
 /// outlives a rollback.
 #[tokio::test]
 async fn the_lent_connection_is_in_the_transaction() {
-    for url in urls("diesel_async::the_lent_connection_is_in_the_transaction") {
+    for url in postgres::direct_urls("diesel_async::the_lent_connection_is_in_the_transaction") {
         let pool = open(&url, 1);
         let table = postgres::table("diesel_lent");
         run(&pool, table.create()).await;
@@ -87,7 +82,7 @@ async fn the_lent_connection_is_in_the_transaction() {
 
 #[tokio::test]
 async fn a_dropped_begin_leaves_no_open_transaction() {
-    for url in urls("diesel_async::a_dropped_begin_leaves_no_open_transaction") {
+    for url in postgres::direct_urls("diesel_async::a_dropped_begin_leaves_no_open_transaction") {
         let (one, others) = (open(&url, 1), open(&url, 1));
         let table = postgres::table("diesel_dropped");
         run(&others, table.create()).await;

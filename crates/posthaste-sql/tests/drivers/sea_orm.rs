@@ -6,12 +6,9 @@ use sea_orm::{ConnectOptions, ConnectionTrait as _, DatabaseConnection};
 use crate::script::Table;
 use crate::{database, postgres};
 
-/// Without a cache of statements, which would not be found again behind a pooler in transaction mode.
 async fn open(url: &str, connections: u32) -> DatabaseConnection {
     let mut options = ConnectOptions::new(url);
     options.max_connections(connections).sqlx_logging(false);
-    // A pooler may refuse start-up parameters that it does not know.
-    options.map_sqlx_postgres_opts(|options| options.statement_cache_capacity(0).extra_float_digits(None));
     sea_orm::Database::connect(options).await.unwrap()
 }
 
@@ -21,7 +18,7 @@ async fn run(connection: &DatabaseConnection, sql: String) {
 
 #[tokio::test]
 async fn the_database_keeps_its_promises_on_postgres() {
-    for url in postgres::urls("sea_orm::the_database_keeps_its_promises_on_postgres") {
+    for url in postgres::direct_urls("sea_orm::the_database_keeps_its_promises_on_postgres") {
         let connection = open(&url, 2).await;
         let table = postgres::table("sea_orm");
         run(&connection, table.create()).await;
@@ -45,7 +42,7 @@ async fn the_database_keeps_its_promises_on_sqlite() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_begin_leaves_no_open_transaction() {
-    for url in postgres::urls("sea_orm::a_dropped_begin_leaves_no_open_transaction") {
+    for url in postgres::direct_urls("sea_orm::a_dropped_begin_leaves_no_open_transaction") {
         let (one, others) = (open(&url, 1).await, open(&url, 1).await);
         let table = postgres::table("sea_orm_dropped");
         run(&others, table.create()).await;
