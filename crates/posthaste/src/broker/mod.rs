@@ -1,7 +1,11 @@
 //! Brokers, and the one place where a broker's URL is opened.
 
 #[cfg(feature = "amqp")]
+mod address;
+#[cfg(feature = "amqp")]
 pub mod amqp;
+#[cfg(feature = "amqp")]
+mod cloudevents;
 
 use std::sync::Arc;
 
