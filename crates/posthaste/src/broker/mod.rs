@@ -2,6 +2,10 @@
 
 #[cfg(feature = "amqp")]
 pub mod amqp;
+#[cfg(any(feature = "amqp", feature = "nats"))]
+mod letter;
+#[cfg(any(feature = "amqp", feature = "nats"))]
+mod story;
 
 use std::sync::Arc;
 
