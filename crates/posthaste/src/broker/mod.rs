@@ -1,11 +1,17 @@
 //! Brokers, and the one place where a broker's URL is opened.
 
-#[cfg(feature = "amqp")]
+#[cfg(any(feature = "amqp", feature = "redis"))]
 mod address;
 #[cfg(feature = "amqp")]
 pub mod amqp;
-#[cfg(feature = "amqp")]
+#[cfg(any(feature = "amqp", feature = "redis"))]
 mod cloudevents;
+#[cfg(any(feature = "amqp", feature = "redis"))]
+mod letter;
+#[cfg(feature = "redis")]
+pub mod redis;
+#[cfg(any(feature = "amqp", feature = "redis"))]
+mod story;
 
 use std::sync::Arc;
 
@@ -16,10 +22,17 @@ pub use posthaste_core::bus::Bus;
 pub use posthaste_core::local::LocalBroker;
 
 /// What this build can consume from.
-#[cfg(feature = "amqp")]
-const SCHEMES: [&str; 3] = ["local:", "amqp:", "amqps:"];
-#[cfg(not(feature = "amqp"))]
-const SCHEMES: [&str; 1] = ["local:"];
+const SCHEMES: &[&str] = &[
+    "local:",
+    #[cfg(feature = "amqp")]
+    "amqp:",
+    #[cfg(feature = "amqp")]
+    "amqps:",
+    #[cfg(feature = "redis")]
+    "redis:",
+    #[cfg(feature = "redis")]
+    "rediss:",
+];
 
 /// A broker in this process: no dependency, no server.
 pub fn local() -> LocalBroker {
@@ -35,8 +48,9 @@ pub async fn bus(url: Option<&str>) -> Result<Bus> {
     Ok(Bus::on(open(url.unwrap_or("local:")).await?))
 }
 
-/// Opens the broker that a URL names: `local:`, a new one in this process, and with the feature `amqp` a RabbitMQ at
-/// `amqp://…` or `amqps://…`, which is connected to when it is needed first.
+/// Opens the broker that a URL names: `local:`, a new one in this process, with the feature `amqp` a RabbitMQ at `amqp://…` or
+/// `amqps://…`, and with the feature `redis` a Redis at `redis://…` or `rediss://…`. A server is connected to when it is needed
+/// first.
 ///
 /// # Errors
 /// `Config` for a scheme that this build does not have, with those that it has. The URL itself is not repeated beyond its
@@ -48,6 +62,10 @@ pub async fn open(url: &str) -> Result<Arc<dyn Broker>> {
     #[cfg(feature = "amqp")]
     if amqp::is_url(url) {
         return Ok(Arc::new(amqp::AmqpBroker::at(url)?));
+    }
+    #[cfg(feature = "redis")]
+    if redis::is_url(url) {
+        return Ok(Arc::new(redis::RedisBroker::at(url)?));
     }
     let scheme: String = url.split(':').next().unwrap_or_default().chars().take(20).collect();
     if scheme == "local" {
@@ -71,5 +89,7 @@ mod tests {
         assert!(open("local:").await.is_ok());
         #[cfg(feature = "amqp")]
         assert!(open("amqp://me:hunter2@host").await.is_ok() && open("amqp://me@host?no=1").await.is_err());
+        #[cfg(feature = "redis")]
+        assert!(open("redis://me:hunter2@host").await.is_ok() && open("redis://me@host?no=1").await.is_err());
     }
 }

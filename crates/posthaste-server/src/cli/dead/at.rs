@@ -13,7 +13,7 @@ use crate::exit::Failure;
 /// At which broker, in which group.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct BrokerArgs {
-    /// Look at the dead letters of this broker, like amqp://localhost
+    /// Look at the dead letters of this broker, like amqp://localhost or redis://localhost
     #[arg(long, value_name = "URL", requires = "group")]
     pub(super) broker: Option<String>,
     /// Of this group: the name of a consumer
@@ -57,16 +57,24 @@ impl Letters {
     }
 }
 
-#[cfg(feature = "amqp")]
+/// The broker at this URL, as far as it has dead letters.
 fn open(url: &str) -> Result<Arc<dyn Admin>, Failure> {
-    let broker =
-        posthaste::broker::amqp::AmqpBroker::at(url).map_err(|error| error.during("open the broker"))?;
-    Ok(Arc::new(broker))
-}
-
-#[cfg(not(feature = "amqp"))]
-fn open(_: &str) -> Result<Arc<dyn Admin>, Failure> {
-    Err(Failure::config("this build has no broker with dead letters; build it with the feature `amqp`"))
+    let doing = |error: posthaste::Error| error.during("open the broker");
+    // Not every build has a broker that needs it.
+    let _ = doing;
+    match url.split(':').next().unwrap_or_default() {
+        #[cfg(feature = "amqp")]
+        "amqp" | "amqps" => Ok(Arc::new(posthaste::broker::amqp::AmqpBroker::at(url).map_err(doing)?)),
+        #[cfg(feature = "redis")]
+        "redis" | "rediss" => Ok(Arc::new(posthaste::broker::redis::RedisBroker::at(url).map_err(doing)?)),
+        scheme => {
+            let scheme: String = scheme.chars().take(20).collect();
+            Err(Failure::config(format!(
+                "this build has no broker with dead letters at {scheme}: URLs; it may have RabbitMQ (amqp:, with the feature `amqp`) \
+                 and Redis (redis:, with the feature `redis`)"
+            )))
+        }
+    }
 }
 
 /// Redriving what a broker has is asked for with `--yes`: handlers run again, in other processes.

@@ -297,7 +297,8 @@ impl Settings {
         match name {
             "exchange" => publishing.exchange = value.to_owned(),
             "mapping" => {
-                publishing.mapping = URL.one_of(name, value, &[("topic", Mapping::Topic), ("key", Mapping::Key)])?
+                publishing.mapping =
+                    URL.one_of(name, value, &[("topic", Mapping::Topic), ("key", Mapping::Key)])?
             }
             "format" => {
                 publishing.format = URL.one_of(name, value, &Format::NAMES)?;

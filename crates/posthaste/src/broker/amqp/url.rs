@@ -51,7 +51,10 @@ mod tests {
     #[test]
     fn a_url_names_a_virtual_host() {
         let (parts, credentials, vhost) = split("amqps://u:p@a,b:1/my%2Fhost").unwrap();
-        assert_eq!((parts.hosts, vhost.as_str()), (vec![("a".to_owned(), 5671), ("b".to_owned(), 1)], "my/host"));
+        assert_eq!(
+            (parts.hosts, vhost.as_str()),
+            (vec![("a".to_owned(), 5671), ("b".to_owned(), 1)], "my/host")
+        );
         assert_eq!(credentials.user.expose_secret(), "u");
     }
 
