@@ -225,7 +225,7 @@ mod tests {
     fn written(event: &Envelope, query: &str) -> Result<Vec<Vec<u8>>, DeliverError> {
         let parcel = Parcel::new(Arc::new(event.clone()), 1, false, Timestamp::default());
         let command = encode(&parcel, &settings(query))?;
-        let simple = |arg| match arg {
+        let simple = |arg: Arg<&[u8]>| match arg {
             Arg::Simple(bytes) => bytes.to_vec(),
             _ => panic!("a cursor"),
         };
