@@ -6,6 +6,7 @@
 mod conformance {
     pub(crate) mod deadpool_postgres;
     pub(crate) mod mariadb;
+    pub(crate) mod nats;
     pub(crate) mod postgres;
     pub(crate) mod rabbitmq;
     pub(crate) mod rusqlite;
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
             Arc::new(conformance::sqlx_mysql::SqlxMysqlDriver),
             Arc::new(conformance::deadpool_postgres::DeadpoolPostgresDriver),
         ],
-        &[Arc::new(LocalRigs), Arc::new(quorum), Arc::new(classic)],
+        &[Arc::new(LocalRigs), Arc::new(quorum), Arc::new(classic), Arc::new(conformance::nats::NatsRigs)],
         // A file, so that child processes find it, and no server beside the broker's.
         &(Arc::new(conformance::sqlx_sqlite::SqlxSqliteDriver) as Arc<dyn DriverRigMaker>),
     )
