@@ -1,16 +1,18 @@
 //! Brokers, and the one place where a broker's URL is opened.
 
-#[cfg(any(feature = "amqp", feature = "nats"))]
+#[cfg(any(feature = "amqp", feature = "nats", feature = "redis"))]
 mod address;
 #[cfg(feature = "amqp")]
 pub mod amqp;
-#[cfg(any(feature = "amqp", feature = "nats"))]
+#[cfg(any(feature = "amqp", feature = "nats", feature = "redis"))]
 mod cloudevents;
-#[cfg(any(feature = "amqp", feature = "nats"))]
+#[cfg(any(feature = "amqp", feature = "nats", feature = "redis"))]
 mod letter;
 #[cfg(feature = "nats")]
 pub mod nats;
-#[cfg(any(feature = "amqp", feature = "nats"))]
+#[cfg(feature = "redis")]
+pub mod redis;
+#[cfg(any(feature = "amqp", feature = "nats", feature = "redis"))]
 mod story;
 #[cfg(any(feature = "amqp", feature = "nats"))]
 mod topics;
@@ -35,6 +37,10 @@ const SCHEMES: &[&str] = &[
     "nats:",
     #[cfg(feature = "nats")]
     "tls:",
+    #[cfg(feature = "redis")]
+    "redis:",
+    #[cfg(feature = "redis")]
+    "rediss:",
 ];
 
 /// A broker in this process: no dependency, no server.
@@ -51,9 +57,9 @@ pub async fn bus(url: Option<&str>) -> Result<Bus> {
     Ok(Bus::on(open(url.unwrap_or("local:")).await?))
 }
 
-/// Opens the broker that a URL names: `local:`, a new one in this process, and with the feature `amqp` a RabbitMQ at
-/// `amqp://…` or `amqps://…`, with the feature `nats` a NATS with JetStream at `nats://…` or `tls://…`; these are connected to
-/// when they are needed first.
+/// Opens the broker that a URL names: `local:`, a new one in this process, with the feature `amqp` a RabbitMQ at `amqp://…` or
+/// `amqps://…`, with the feature `nats` a NATS with JetStream at `nats://…` or `tls://…`, and with the feature `redis` a Redis at
+/// `redis://…` or `rediss://…`. A server is connected to when it is needed first.
 ///
 /// # Errors
 /// `Config` for a scheme that this build does not have, with those that it has. The URL itself is not repeated beyond its
@@ -69,6 +75,10 @@ pub async fn open(url: &str) -> Result<Arc<dyn Broker>> {
     #[cfg(feature = "nats")]
     if nats::is_url(url) {
         return Ok(Arc::new(nats::NatsBroker::at(url)?));
+    }
+    #[cfg(feature = "redis")]
+    if redis::is_url(url) {
+        return Ok(Arc::new(redis::RedisBroker::at(url)?));
     }
     let scheme: String = url.split(':').next().unwrap_or_default().chars().take(20).collect();
     if scheme == "local" {
@@ -93,6 +103,10 @@ pub fn dead_letters(url: &str) -> Result<Arc<dyn Admin>> {
     if nats::is_url(url) {
         return Ok(Arc::new(nats::NatsBroker::at(url)?));
     }
+    #[cfg(feature = "redis")]
+    if redis::is_url(url) {
+        return Ok(Arc::new(redis::RedisBroker::at(url)?));
+    }
     let scheme: String = url.split(':').next().unwrap_or_default().chars().take(20).collect();
     Err(Error::config(format!(
         "no broker of this build has dead letters at {scheme}:; it has {}",
@@ -114,5 +128,7 @@ mod tests {
         assert!(open("amqp://me:hunter2@host").await.is_ok() && open("amqp://me@host?no=1").await.is_err());
         #[cfg(feature = "nats")]
         assert!(open("nats://me:hunter2@host").await.is_ok() && open("tls://me@host?no=1").await.is_err());
+        #[cfg(feature = "redis")]
+        assert!(open("redis://me:hunter2@host").await.is_ok() && open("redis://me@host?no=1").await.is_err());
     }
 }

@@ -13,7 +13,7 @@ use crate::exit::Failure;
 /// At which broker, in which group.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct BrokerArgs {
-    /// Look at the dead letters of this broker, like amqp://localhost
+    /// Look at the dead letters of this broker, like amqp://localhost or redis://localhost
     #[arg(long, value_name = "URL", requires = "group")]
     pub(super) broker: Option<String>,
     /// Of this group: the name of a consumer
