@@ -146,6 +146,21 @@ pub async fn open_existing(config: &Config) -> Result<Arc<dyn Backend>> {
     open_as(config, options).await
 }
 
+/// Opens the configured store to be looked at: neither its file nor its tables are made or changed.
+///
+/// # Errors
+/// As [`open_existing`].
+pub async fn open_to_look(config: &Config) -> Result<Arc<dyn Backend>> {
+    match (config.store.database_file(), &config.store.table) {
+        (Some(file), None) => {
+            let url = format!("sqlite://{}?mode=ro", file.display());
+            posthaste::store::open_with(&url, options(config)).await
+        }
+        // A table of somebody else is never changed, and a server's only by `migrate up`.
+        _ => open_existing(config).await,
+    }
+}
+
 fn options(config: &Config) -> StoreOptions {
     let mut options = StoreOptions::default();
     options.prefix = config.store.prefix.clone();

@@ -57,24 +57,8 @@ impl Letters {
     }
 }
 
-/// The broker at this URL, as far as it has dead letters.
 fn open(url: &str) -> Result<Arc<dyn Admin>, Failure> {
-    let doing = |error: posthaste::Error| error.during("open the broker");
-    // Not every build has a broker that needs it.
-    let _ = doing;
-    match url.split(':').next().unwrap_or_default() {
-        #[cfg(feature = "amqp")]
-        "amqp" | "amqps" => Ok(Arc::new(posthaste::broker::amqp::AmqpBroker::at(url).map_err(doing)?)),
-        #[cfg(feature = "redis")]
-        "redis" | "rediss" => Ok(Arc::new(posthaste::broker::redis::RedisBroker::at(url).map_err(doing)?)),
-        scheme => {
-            let scheme: String = scheme.chars().take(20).collect();
-            Err(Failure::config(format!(
-                "this build has no broker with dead letters at {scheme}: URLs; it may have RabbitMQ (amqp:, with the feature `amqp`) \
-                 and Redis (redis:, with the feature `redis`)"
-            )))
-        }
-    }
+    Ok(posthaste::broker::dead_letters(url).map_err(|error| error.during("open the broker"))?)
 }
 
 /// Redriving what a broker has is asked for with `--yes`: handlers run again, in other processes.

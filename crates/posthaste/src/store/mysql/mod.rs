@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use posthaste_core::Result;
 use posthaste_core::envelope::Envelope;
+use posthaste_core::findings::{Finding, asked};
 use posthaste_core::lane::LaneSpec;
 use posthaste_core::publisher::Published;
 use posthaste_core::signal::Signal;
@@ -31,6 +32,7 @@ use self::pool::{Connection, Connections};
 use super::table::cursor::{Left, Sorted};
 use super::table::driver::{Ask, Counted, Driver, Question, Seen, Terminal};
 use super::table::engine::Table;
+use super::table::examine::ASK_WITHIN;
 use super::table::ring;
 use super::table::row::RawRow;
 use crate::store::{StoreOptions, TableOptions};
@@ -105,6 +107,14 @@ impl Driver for Mysql {
     async fn warn(&self, sql: &MysqlTableSql, lane: &LaneSpec) -> Result<()> {
         let mut connection = self.connections.get().await?;
         check::warn(&mut connection, sql.shape(), lane).await.map_err(|error| told(error, sql))
+    }
+
+    async fn examine(&self, sql: &MysqlTableSql, lanes: &[LaneSpec]) -> Vec<Finding> {
+        asked("indexes and settings", ASK_WITHIN, async {
+            let mut connection = self.connections.get().await?;
+            check::findings(&mut connection, sql.shape(), lanes).await.map_err(|error| told(error, sql))
+        })
+        .await
     }
 
     async fn claim(&self, sql: &MysqlTableSql, ask: Ask<'_>, kept: &mut Self::Kept) -> Result<Vec<RawRow>> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use posthaste_core::Result;
 use posthaste_core::envelope::Envelope;
+use posthaste_core::findings::Finding;
 use posthaste_core::lane::LaneSpec;
 use posthaste_core::publisher::Published;
 use posthaste_core::signal::Signal;
@@ -46,6 +47,9 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
 
     /// Warns of what makes this lane slow.
     fn warn(&self, sql: &Self::Sql, lane: &LaneSpec) -> impl Future<Output = Result<()>> + Send;
+
+    /// Looks for what makes these lanes slow, and for what a crash of the server would lose; each question has an end.
+    fn examine(&self, sql: &Self::Sql, lanes: &[LaneSpec]) -> impl Future<Output = Vec<Finding>> + Send;
 
     /// Leases rows and reads them, in any order.
     fn claim(

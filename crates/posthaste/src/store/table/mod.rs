@@ -11,6 +11,7 @@ mod admin;
 pub(in crate::store) mod cursor;
 pub(in crate::store) mod driver;
 pub(in crate::store) mod engine;
+pub(in crate::store) mod examine;
 pub(in crate::store) mod look;
 pub(in crate::store) mod row;
 

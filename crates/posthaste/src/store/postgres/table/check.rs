@@ -1,13 +1,14 @@
 //! Looks at the table: what it has, what it lacks, and what this user may do with it.
 
 use posthaste_core::lane::{LaneSpec, Order};
-use posthaste_core::table::{Column, Found, Kind, PostgresTableSql, Profile, Shape};
+use posthaste_core::table::{Column, Found, Kind, PostgresTableSql, Profile, Shape, postgres_table_ddl};
 use posthaste_core::{Error, Result};
 use tokio_postgres::Row;
 
 use super::super::error::{Db, explain};
 use super::super::pool::Connection;
 use super::super::value::args;
+use crate::store::table::examine::Indexes;
 
 /// A column of the catalog.
 struct Described {
@@ -116,29 +117,27 @@ pub(super) fn no_right(table: &str) -> Error {
     ))
 }
 
-/// Without an index on the key, a claim in order reads the whole table for each row.
+/// The indexes of the table that can be used; of one on an expression, that it is there.
+pub(super) async fn indexes(client: &Connection, shape: &Shape) -> Db<Indexes> {
+    let table = shape.profile.table.quoted();
+    let text = "SELECT array(SELECT coalesce(a.attname::text, '') FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k (number, place)
+            LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number AND k.number > 0
+            ORDER BY k.place)
+        FROM pg_catalog.pg_index i WHERE i.indrelid = to_regclass($1) AND i.indisvalid";
+    let rows = client.query_typed(text, &args![table]).await?;
+    let columns = rows.iter().map(|row| row.try_get(0)).collect::<Db<_>>()?;
+    Ok(Indexes { columns, may_be_partial: true })
+}
+
+/// Warns where a claim in order would read the whole table for each row.
 pub(super) async fn warn_of_order(client: &Connection, sql: &PostgresTableSql, lane: &LaneSpec) -> Db<()> {
     if lane.order != Order::PerKey {
         return Ok(());
     }
     let shape = sql.shape();
-    let Some(column) = shape.order_column() else {
-        tracing::warn!(lane = lane.name.as_str(), "order = \"key\", but the table has no column for a key");
-        return Ok(());
-    };
-    let (table, name) = (shape.profile.table.quoted(), shape.profile.columns[&column].as_str());
-    let indexed = "SELECT EXISTS (SELECT FROM pg_catalog.pg_index i
-        JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
-        WHERE i.indrelid = to_regclass($1) AND a.attname = $2)";
-    let row = client.query_typed(indexed, &args![table, name]).await?;
-    let is_indexed = row.first().is_some_and(|row| row.try_get(0).unwrap_or(true));
-    if !is_indexed {
-        tracing::warn!(
-            table = %shape.profile.table,
-            column = name,
-            "order = \"key\" needs an index that begins with this column, or claims get slower with every row; \
-             posthaste migrate print shows one"
-        );
+    let finding = indexes(client, shape).await?.of_keys(shape, &postgres_table_ddl(&shape.profile));
+    if let Some(mend) = finding.mend {
+        tracing::warn!(lane = lane.name.as_str(), "{}; {mend}", finding.seen);
     }
     Ok(())
 }

@@ -12,6 +12,7 @@
 mod admin;
 mod check;
 mod claim;
+mod examine;
 mod publish;
 mod settle;
 
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::envelope::Envelope;
+use posthaste_core::findings::Finding;
 use posthaste_core::lane::LaneSpec;
 use posthaste_core::publisher::Published;
 use posthaste_core::signal::Signal;
@@ -85,6 +87,10 @@ impl Driver for Postgres {
 
     async fn warn(&self, sql: &PostgresTableSql, lane: &LaneSpec) -> Result<()> {
         asked!(self.connections, sql, |on| check::warn_of_order(on, sql, lane))
+    }
+
+    async fn examine(&self, sql: &PostgresTableSql, lanes: &[LaneSpec]) -> Vec<Finding> {
+        examine::examine(&self.connections, sql, lanes).await
     }
 
     async fn claim(

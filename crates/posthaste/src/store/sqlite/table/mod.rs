@@ -6,6 +6,7 @@
 
 mod admin;
 mod check;
+mod examine;
 mod publish;
 mod work;
 
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::envelope::Envelope;
+use posthaste_core::findings::Finding;
 use posthaste_core::lane::LaneSpec;
 use posthaste_core::publisher::Published;
 use posthaste_core::signal::Signal;
@@ -132,6 +134,10 @@ impl Driver for Sqlite {
 
     async fn warn(&self, _: &Self::Sql, _: &LaneSpec) -> Result<()> {
         Ok(())
+    }
+
+    async fn examine(&self, sql: &Self::Sql, lanes: &[LaneSpec]) -> Vec<Finding> {
+        examine::examine(self, sql, lanes).await
     }
 
     async fn claim(&self, sql: &Self::Sql, ask: Ask<'_>, (): &mut ()) -> Result<Vec<RawRow>> {
