@@ -47,7 +47,7 @@ pub(super) fn encode(parcel: &Parcel, settings: &Settings) -> Result<Cmd, Delive
     let payload = text.as_deref().unwrap_or(&envelope.payload);
     check(envelope, publishing, payload.len() as u64)?;
     let mut command = Cmd::with_capacity(32, payload.len() + 512);
-    command.arg("XADD").arg([settings.prefix.as_str(), envelope.topic.as_str()].concat());
+    command.arg("XADD").arg(settings.stream_of(&envelope.topic));
     if let Some(most) = publishing.maxlen {
         command.arg("MAXLEN").arg("~").arg(most);
     }
