@@ -39,7 +39,7 @@ use super::RedisBroker;
 use super::link::{Link, refused};
 use super::settings::{Beginning, Settings};
 
-/// What a group's names end with; no consumer is called so.
+/// Who has what was given back; no consumer is called so.
 const NOBODY: &str = "given-back";
 
 /// What consuming needs beside the settings.
@@ -103,7 +103,7 @@ struct Source {
     names: Arc<Names>,
     /// Whether it is the group's own: what is done with is removed from it.
     is_own: bool,
-    /// With order per key: whether this feed is the one that reads it.
+    /// Whether this feed may read it: with order per key, whether it is the one that does.
     is_active: Arc<AtomicBool>,
 }
 
@@ -176,8 +176,12 @@ impl RedisBroker {
             .map(|topic| Arc::new(Names::of(&self.settings.prefix, &spec.group, topic)))
             .collect();
         self.prepare(&spec.group, &topics, &names).await?;
-        let both =
-            |names: &Arc<Names>| [false, true].map(|is_own| Source { names: Arc::clone(names), is_own });
+        let source = |names: &Arc<Names>, is_own| Source {
+            names: Arc::clone(names),
+            is_own,
+            is_active: Arc::default(),
+        };
+        let both = |names: &Arc<Names>| [false, true].map(|is_own| source(names, is_own));
         let member = Arc::new(Member {
             link: side.link.clone(),
             group: spec.group.clone(),

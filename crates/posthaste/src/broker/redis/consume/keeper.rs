@@ -152,10 +152,10 @@ impl Keeper {
         Ok(())
     }
 
-    /// The streams of which this feed is the one that reads them, each once.
+    /// With order per key: the streams that this feed is the one to read, each once.
     fn leased(&self) -> impl Iterator<Item = &Source> {
-        let sources = self.member.sources.iter();
-        sources.filter(|source| !source.is_own && source.is_active.load(Ordering::Acquire))
+        let sources = self.member.sources.iter().filter(|source| self.member.is_ordered && !source.is_own);
+        sources.filter(|source| source.is_active.load(Ordering::Acquire))
     }
 
     /// Moves what is due; answers when the next one is.
