@@ -9,6 +9,7 @@ use posthaste_testkit::proxy::{Proxy, Weather};
 use xtask::Run;
 use xtask::servers::{Fleet, Kind, Server};
 
+use crate::brokers::Between;
 use crate::engine::Engine;
 use crate::fault::Link;
 use crate::journal::Pen;
@@ -33,7 +34,7 @@ pub(crate) struct With {
     /// Consumers instead of files.
     pub(crate) consume: bool,
     /// A broker between relays and consumers.
-    pub(crate) rabbitmq: bool,
+    pub(crate) broker: Option<&'static Between>,
 }
 
 /// What stands on it can be broken from several tasks.
@@ -72,8 +73,8 @@ impl Stage {
         };
         let engine = ["--engine".to_owned(), with.engine.name().to_owned()];
         let mut more: Vec<String> = with.consume.then(|| "--consume".to_owned()).into_iter().collect();
-        if let Some(link) = &broker_link {
-            more = vec!["--broker".to_owned(), format!("amqp://guest:guest@{}/%2f", link.address())];
+        if let (Some(link), Some(broker)) = (&broker_link, with.broker) {
+            more = vec!["--broker".to_owned(), (broker.url)(link.address())];
         }
         let relays_more = [engine.as_slice(), &more].concat();
         let (mut relay_links, mut relays) = (Vec::new(), Vec::new());
@@ -82,7 +83,7 @@ impl Stage {
             relays.push(worker(run, &folder, "relay", number, &through(&link), &relays_more));
             relay_links.push(link);
         }
-        for number in 0..if with.rabbitmq { CONSUMERS } else { 0 } {
+        for number in 0..if with.broker.is_some() { CONSUMERS } else { 0 } {
             let link = Proxy::in_front_of(address_of(&url)?).await?;
             relays.push(worker(run, &folder, "consumer", number, &through(&link), &more));
             relay_links.push(link);
@@ -92,7 +93,7 @@ impl Stage {
             let mut more = [engine.as_slice(), &["--seed".to_owned(), seed.to_string()]].concat();
             // One of them commits without waiting for the disk: what a crash takes back must not have been delivered.
             more.extend((number == 0).then(|| "--hasty".to_owned()));
-            if with.rabbitmq {
+            if with.broker.is_some() {
                 more.extend(["--pause-max".to_owned(), PAUSE_MAX_WITH_BROKER.to_string()]);
             }
             worker(run, &folder, "producer", number, &through(&producer_link), &more)
@@ -200,7 +201,7 @@ struct Servers {
 fn start_servers(run: &Arc<Run>, with: With) -> Result<Servers> {
     let mut kinds = vec![Kind::Postgres];
     kinds.extend(with.pooled.then_some(Kind::Pgbouncer));
-    kinds.extend(with.rabbitmq.then_some(Kind::Rabbitmq));
+    kinds.extend(with.broker.map(|broker| broker.kind));
     let mut fleet = Fleet::start(&kinds, run, None)?;
     if let Some((kind, error)) = fleet.lacking.pop() {
         return Err(format!("{} cannot be had: {error}", kind.name()).into());
@@ -209,7 +210,7 @@ fn start_servers(run: &Arc<Run>, with: With) -> Result<Servers> {
         let at = fleet.servers.iter().position(|server| server.kind() == kind)?;
         Some(fleet.servers.remove(at))
     };
-    let (pooler, broker) = (take(Kind::Pgbouncer), take(Kind::Rabbitmq));
+    let (pooler, broker) = (take(Kind::Pgbouncer), with.broker.and_then(|broker| take(broker.kind)));
     Ok(Servers { postgres: take(Kind::Postgres).ok_or("no Postgres was started")?, pooler, broker })
 }
 

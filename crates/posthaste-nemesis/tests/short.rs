@@ -12,17 +12,24 @@ const SECONDS_WITH_BROKER: &str = "15";
 
 #[test]
 fn every_event_has_its_effect_once_behind_a_broker_that_is_killed_too() {
-    let lacking = [Kind::Postgres, Kind::Rabbitmq].into_iter().find(|kind| !kind.is_installed());
+    survive_behind("every_event_has_its_effect_once_behind_a_broker_that_is_killed_too", Kind::Rabbitmq);
+}
+
+#[test]
+fn every_event_has_its_effect_once_behind_a_nats_server_that_is_killed_too() {
+    survive_behind("every_event_has_its_effect_once_behind_a_nats_server_that_is_killed_too", Kind::Nats);
+}
+
+/// A short run with this broker between relays and consumers.
+fn survive_behind(trial: &str, broker: Kind) {
+    let lacking = [Kind::Postgres, broker].into_iter().find(|kind| !kind.is_installed());
     if let Some(kind) = lacking {
         assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "{} is not installed", kind.name());
-        eprintln!(
-            "skipped: every_event_has_its_effect_once_behind_a_broker_that_is_killed_too: {} is not installed",
-            kind.name()
-        );
+        eprintln!("skipped: {trial}: {} is not installed", kind.name());
         return;
     }
     let mut nemesis = Command::new(env!("CARGO_BIN_EXE_posthaste-nemesis"));
-    nemesis.args(["--store", "postgres", "--to", "rabbitmq", "--consume"]);
+    nemesis.args(["--store", "postgres", "--to", broker.name()]);
     let ended = nemesis.args(["--seconds", SECONDS_WITH_BROKER, "--seed", SEED]).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stdout);
     assert!(ended.status.success(), "{said}{}", String::from_utf8_lossy(&ended.stderr));

@@ -88,7 +88,7 @@ pub(super) async fn measure(
         ("store", json!("postgres")),
         ("engine", json!("table")),
         ("server", json!(meter.version)),
-        ("to", json!(scheme(args))),
+        ("to", json!(scheme(&args.to))),
         ("events", json!(args.events)),
         ("size", json!(args.size)),
         ("keys", json!(args.keys)),
