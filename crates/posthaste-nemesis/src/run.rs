@@ -13,6 +13,7 @@ use posthaste_testkit::proxy::Weather;
 use tokio::time::sleep;
 use xtask::{Interrupt, Run};
 
+use crate::base::Base;
 use crate::check::{Evidence, Findings};
 use crate::engine::Engine;
 use crate::fault::{Fault, Link};
@@ -39,9 +40,9 @@ const NAMED_MAX: usize = 10;
 /// What is asked for.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Where the log is.
-    #[arg(long, default_value = "postgres", value_parser = ["postgres"])]
-    store: String,
+    /// Where the events are kept; MariaDB has tables only.
+    #[arg(long, value_enum, default_value_t = Base::Postgres)]
+    store: Base,
     /// Where it is delivered; `local:` is a file that the relay itself writes, `rabbitmq` needs --consume.
     #[arg(long, default_value = "local:", value_parser = ["local:", "rabbitmq"])]
     to: String,
@@ -107,7 +108,11 @@ async fn perform(run: &Arc<Run>, options: &Options, seed: u64, folder: &Path) ->
     if options.engine == Engine::Table && (options.consume || options.to != "local:") {
         return Err("a table is delivered to local: only; leave --consume away".into());
     }
+    if options.store == Base::Mariadb && (options.engine == Engine::Log || options.pooled) {
+        return Err("MariaDB has no log and no pooler; say --engine table, and leave --pooled away".into());
+    }
     let with = With {
+        base: options.store,
         engine: options.engine,
         pooled: options.pooled,
         consume: options.consume,
