@@ -1,4 +1,4 @@
-//! The binary on an outbox table of somebody else: the reference table of open-outbox, unchanged.
+//! The binary on an outbox table of somebody else, on Postgres, MariaDB and SQLite: the reference table of open-outbox, unchanged.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic where it is surprised")]
 
@@ -9,6 +9,7 @@ mod guide;
 mod lasting;
 mod refusing;
 mod relaying;
+mod session;
 mod sharing;
 #[path = "../http_process/skip.rs"]
 mod skip;
