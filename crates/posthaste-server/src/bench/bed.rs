@@ -3,6 +3,8 @@
 //!
 //! A further broker is a file here and a line in [`make`].
 
+#[cfg(feature = "nats")]
+mod nats;
 #[cfg(feature = "amqp")]
 mod rabbitmq;
 #[cfg(feature = "redis")]
@@ -70,6 +72,8 @@ const SCHEMES: &[&str] = &[
     "amqp",
     #[cfg(feature = "amqp")]
     "amqps",
+    #[cfg(feature = "nats")]
+    "nats",
     #[cfg(feature = "redis")]
     "redis",
 ];
@@ -86,6 +90,8 @@ pub(super) async fn make(url: &str, queue: QueueType) -> Result<Box<dyn Bed>, Fa
     match url.split(':').next().unwrap_or_default() {
         #[cfg(feature = "amqp")]
         "amqp" | "amqps" => Ok(Box::new(rabbitmq::Queue::make(url, queue).await?)),
+        #[cfg(feature = "nats")]
+        "nats" => Ok(Box::new(nats::Stream::make(url).await?)),
         #[cfg(feature = "redis")]
         "redis" => Ok(Box::new(redis::Stream::make(url).await?)),
         _ => Err(Failure::usage(format!(

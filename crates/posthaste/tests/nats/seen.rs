@@ -19,7 +19,7 @@ pub(crate) const TOPIC: &str = "orders";
 /// What handlers saw, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Seen {
-    calls: Arc<Mutex<Vec<(String, u32)>>>,
+    pub(crate) calls: Arc<Mutex<Vec<(String, u32)>>>,
     pub(crate) fails: Arc<AtomicBool>,
     /// How long a handler takes.
     pub(crate) takes: Duration,

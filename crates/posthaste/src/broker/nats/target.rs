@@ -110,15 +110,14 @@ impl NatsBroker {
         }
         let prepared = live.is_prepared.get_or_try_init(async || {
             let name = publishing.stream_name();
-            let doing = |error: &dyn std::fmt::Display| {
-                Error::unavailable(redact::clean(&error.to_string()))
-                    .during(format!("look for the stream {name:?}"))
+            let doing = |error: &dyn std::fmt::Display, advice: &str| {
+                let words = redact::clean(&error.to_string());
+                Error::unavailable(format!("{words}{advice}")).during(format!("look for the stream {name:?}"))
             };
             if !publishing.create {
                 let found = live.jetstream.get_stream(name).await;
-                return found
-                    .map(drop)
-                    .map_err(|error| doing(&error).during("create it, or say create_stream=true"));
+                let advice = "; create it, or let it be created with create_stream=true";
+                return found.map(drop).map_err(|error| doing(&error, advice));
             }
             let config = Config {
                 name: name.to_owned(),
@@ -127,7 +126,7 @@ impl NatsBroker {
                 storage: StorageType::File,
                 ..Config::default()
             };
-            live.jetstream.get_or_create_stream(config).await.map(drop).map_err(|error| doing(&error))
+            live.jetstream.get_or_create_stream(config).await.map(drop).map_err(|error| doing(&error, ""))
         });
         prepared.await.map(drop)
     }
