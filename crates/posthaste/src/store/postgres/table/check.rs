@@ -1,7 +1,7 @@
 //! Looks at the table: what it has, what it lacks, and what this user may do with it.
 
 use posthaste_core::lane::{LaneSpec, Order};
-use posthaste_core::table::{Column, Found, Kind, PostgresTableSql, Profile, Shape, postgres_table_ddl};
+use posthaste_core::table::{Column, Found, Kind, PostgresTableSql, Profile, Shape};
 use posthaste_core::{Error, Result};
 use tokio_postgres::Row;
 
