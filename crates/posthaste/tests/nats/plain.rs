@@ -13,7 +13,10 @@ async def main(url, stream, subject):
     js = client.jetstream()
     message = await js.get_msg(stream, 1)
     await client.close()
-    print(json.dumps({"subject": message.subject, "payload": message.data.hex(), "headers": dict(message.headers)}))
+    # Names that the client knows itself are members of an enum.
+    text = lambda one: str(getattr(one, "value", one))
+    headers = {text(name): text(value) for name, value in message.headers.items()}
+    print(json.dumps({"subject": message.subject, "payload": message.data.hex(), "headers": headers}))
 asyncio.run(main(*sys.argv[1:]))
 "#;
 
