@@ -11,7 +11,8 @@ import asyncio, json, sys, nats
 async def main(url, stream, subject):
     client = await nats.connect(url)
     js = client.jetstream()
-    message = await js.get_msg(stream, 1)
+    subscription = await js.subscribe(subject, stream=stream, ordered_consumer=True)
+    message = await subscription.next_msg(timeout=30)
     await client.close()
     # Names that the client knows itself are members of an enum.
     text = lambda one: str(getattr(one, "value", one))
