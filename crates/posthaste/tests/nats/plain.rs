@@ -11,9 +11,13 @@ import asyncio, json, sys, nats
 async def main(url, stream, subject):
     client = await nats.connect(url)
     js = client.jetstream()
-    message = await js.get_msg(stream, 1)
+    subscription = await js.subscribe(subject, stream=stream, ordered_consumer=True)
+    message = await subscription.next_msg(timeout=30)
     await client.close()
-    print(json.dumps({"subject": message.subject, "payload": message.data.hex(), "headers": dict(message.headers)}))
+    # Names that the client knows itself are members of an enum.
+    text = lambda one: str(getattr(one, "value", one))
+    headers = {text(name): text(value) for name, value in message.headers.items()}
+    print(json.dumps({"subject": message.subject, "payload": message.data.hex(), "headers": headers}))
 asyncio.run(main(*sys.argv[1:]))
 "#;
 

@@ -190,16 +190,19 @@ fn meaning(message: &async_nats::Message) -> Said {
     if message.status == Some(StatusCode::NO_RESPONDERS) {
         return Said::Untaken;
     }
-    if let Ok(ack) = serde_json::from_slice::<PublishAck>(&message.payload) {
+    // An error names the stream too, with a number that no message has.
+    if let Ok(ack) = serde_json::from_slice::<PublishAck>(&message.payload)
+        && ack.sequence > 0
+        && !message.payload.starts_with(b"{\"error\"")
+    {
         return if ack.duplicate { Said::Duplicate(ack.stream, ack.sequence) } else { Said::Acked };
     }
     match serde_json::from_slice::<Response<PublishAck>>(&message.payload) {
-        Ok(Response::Ok(_)) => Said::Acked,
         Ok(Response::Err { error }) => {
             let words = redact::clean(&error.to_string());
             Said::Refused(error.error_code().0, words)
         }
-        Err(_) => Said::Refused(
+        Ok(Response::Ok(_)) | Err(_) => Said::Refused(
             500,
             "an answer that is not understood; does something else answer on this subject?".to_owned(),
         ),

@@ -144,13 +144,20 @@ impl RedisFeed {
         deliveries
     }
 
-    /// Makes a delivery of an entry; one that is no event is buried.
+    /// Makes a delivery of an entry; one that is not meant is passed over, and one that is no event is buried.
     fn deliver(&mut self, entry: Entry) -> Option<Delivery> {
         let Entry { source, id, fields, returns } = entry;
         let topic = &self.line.member.sources[source].names.topic;
         let story = Story::read(|name| text(&fields, name));
         let attempt = story.attempts.saturating_add(1);
         let decoded = decode(&fields, topic);
+        let sieve = self.line.member.sieve.as_ref();
+        if let (Some(spec), Ok(envelope)) = (sieve, &decoded)
+            && !spec.wants(&envelope.topic)
+        {
+            self.line.note(Note::Done { source, id, told: None });
+            return None;
+        }
         self.line.outstanding.fetch_add(1, Ordering::AcqRel);
         let line = Arc::clone(&self.line);
         let mut hold =
@@ -163,10 +170,6 @@ impl RedisFeed {
                 return None;
             }
         };
-        if self.line.member.sieve.as_ref().is_some_and(|spec| !spec.wants(&envelope.topic)) {
-            self.chores.push(Box::pin(hold.ack()));
-            return None;
-        }
         let crashes = (returns >= RETURNS_MIN)
             .then(|| Arc::new(Crashes::new(Arc::clone(&self.line), source, &envelope)));
         hold.in_order = self.line.member.is_ordered && envelope.key.is_some();
