@@ -14,7 +14,7 @@ on_every_database! { private: a_database_that_is_killed_and_comes_back_loses_not
 /// Transactions begin in one order and commit in another, while a relay is long past their times: nothing is passed over.
 async fn what_commits_late_is_delivered(stand: Stand) {
     let seen = Seen::default();
-    let relay = stand.relay(&seen);
+    let relay = stand.lasting_relay(&seen);
     let mut late = Vec::new();
     for _ in 0..5 {
         let producer = stand.session().await;
@@ -45,7 +45,7 @@ async fn a_long_open_transaction_delays_nobody(stand: Stand) {
     let writer = stand.session().await;
     writer.say(&format!("BEGIN; {}", insert(50))).await;
     let seen = Seen::default();
-    let relay = stand.relay(&seen);
+    let relay = stand.lasting_relay(&seen);
     for round in 1..=10 {
         let before = Instant::now();
         stand.insert(300).await;
@@ -71,16 +71,18 @@ async fn a_batch_that_is_slower_than_its_lease_is_not_delivered_twice(stand: Sta
     stand.say(&format!("UPDATE openoutbox_events SET partition_key = 'k', payload = '\"{large}\"'")).await;
     let seen = Seen::default();
     let mut slow = stand.quiet_relay(&[
-        ("POSTHASTE__LANES__MAIN__TIMEOUT", "900ms"),
+        ("POSTHASTE__RELAY__LEASE", "3s"),
+        ("POSTHASTE__LANES__MAIN__TIMEOUT", "2s"),
         ("POSTHASTE__LANES__MAIN__ORDER", "key"),
         ("POSTHASTE__LANES__MAIN__WINDOW", "1000"),
     ]);
     stand.until(ROWS, "status = 'DELIVERING'").await;
     let began = Instant::now();
-    let others = stand.relay(&seen);
-    seen.read_slowly(slow.0.stdout.take().unwrap(), Duration::from_millis(50));
+    let mut others = stand.quiet_relay(&[("POSTHASTE__RELAY__LEASE", "3s")]);
+    seen.read_slowly(others.0.stdout.take().unwrap(), Duration::ZERO);
+    seen.read_slowly(slow.0.stdout.take().unwrap(), Duration::from_millis(100));
     stand.until(ROWS, "status = 'DELIVERED' AND attempts = 0").await;
-    assert!(began.elapsed() > Duration::from_secs(1), "it was to take longer than a lease");
+    assert!(began.elapsed() > Duration::from_secs(3), "it was to take longer than a lease");
     seen.until(60);
     drop((slow, others));
     stand.assert_once(&seen).await;

@@ -198,13 +198,13 @@ async fn a_stop_under_load_leaves_nothing_delivering_and_repeats_nothing(stand: 
     let seen = Seen::default();
     for round in 0..3 {
         stand.insert(2_000).await;
-        let mut relay = stand.relay(&seen);
+        let mut relay = stand.lasting_relay(&seen);
         seen.until(200 + round * 400);
         relay.signal("TERM");
         assert_eq!(relay.code(), 0);
         assert_eq!(stand.count("status = 'DELIVERING'").await, 0);
     }
-    let relay = stand.relay(&seen);
+    let relay = stand.lasting_relay(&seen);
     stand.until(6_000, "status = 'DELIVERED'").await;
     seen.until(6_000);
     drop(relay);

@@ -13,7 +13,7 @@ on_every_database! {
 /// Nobody is harmed: every event comes once, whoever has it.
 async fn relays_share_a_table_and_nothing_comes_twice(stand: Stand) {
     let seen = Seen::default();
-    let relays = [(); 3].map(|()| stand.relay(&seen));
+    let relays = [(); 3].map(|()| stand.lasting_relay(&seen));
     for _ in 0..10 {
         stand.insert(300).await;
     }
@@ -59,12 +59,13 @@ async fn a_relay_that_slept_past_its_lease_changes_nothing(stand: Stand) {
     let relay = stand.relay(&Seen::default());
     stand.until(40, "status = 'DELIVERED' AND attempts = 1 AND last_error LIKE 'LEASE_EXPIRED%'").await;
     drop(relay);
-    let before = stand.all("status = 'DELIVERED'").await;
+    let old = format!("event_id IN ('{}')", stand.ids().await.join("', '"));
+    let before = stand.all(&old).await;
     sleeper.signal("CONT");
     // It has come to itself when it claims anew.
     stand.insert(1).await;
-    stand.until(1, "status = 'DELIVERING' OR status = 'PENDING' AND attempts > 0").await;
-    assert_eq!(stand.all("status = 'DELIVERED'").await, before);
+    stand.until(1, &format!("NOT {old} AND (status <> 'PENDING' OR attempts > 0)")).await;
+    assert!(stand.all(&old).await == before, "what others delivered has changed");
     drop(sleeper);
     stand.end().await;
 }
@@ -84,7 +85,7 @@ async fn what_a_crashed_relay_held_is_taken_over_within_a_lease_and_an_interval(
     stand.until(0, "locked_by = 'crashed'").await;
     let took = crashed.elapsed();
     // A lease of 1 s, an interval of a sixth of it, and what a busy machine needs for it.
-    assert!(took.as_secs_f64() < 1.0 + 0.17 + 10.0, "{took:?}");
+    assert!(took.as_secs_f64() < 1.0 + 0.17 + 30.0, "{took:?}");
     assert_eq!(stand.count("attempts = 1").await, 10_000, "a lease that ends counts");
     drop(relay);
     stand.end().await;

@@ -229,6 +229,14 @@ impl Stand {
         running
     }
 
+    /// The same with a lease that does not end however busy the machine is: for tests in which nothing may come twice.
+    pub(crate) fn lasting_relay(&self, seen: &Seen) -> Running {
+        let mut running = self
+            .quiet_relay(&[("POSTHASTE__RELAY__LEASE", "60s"), ("POSTHASTE__LANES__MAIN__TIMEOUT", "30s")]);
+        seen.read(running.0.stdout.take().unwrap());
+        running
+    }
+
     /// The same with these settings besides, whose stdout nobody reads yet.
     pub(crate) fn quiet_relay(&self, settings: &[(&str, &str)]) -> Running {
         let mut command =

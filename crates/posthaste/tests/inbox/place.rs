@@ -104,8 +104,9 @@ pub(crate) async fn sqlx_mysql(trial: &str) -> Option<Place<MySqlPool>> {
     mariadb::say(&mut mariadb::connect(&scope.url()).await.unwrap(), &tables).await.unwrap();
     let table = TableOptions::new(Profile::open_outbox());
     let store = open_table(&scope.url(), table, StoreOptions::default()).await.unwrap();
-    let pool = MySqlPool::connect(&scope.url()).await.unwrap();
-    Some(Place::new(pool, store, Box::new(scope)).await)
+    let database = MySqlPool::connect(&scope.url()).await.unwrap();
+    // Without the table for effects: a statement that makes one commits by itself there.
+    Some(Place { database, store, _keeper: Box::new(scope) })
 }
 
 async fn rig(server: &PostgresRigs) -> (Arc<dyn Rig>, Arc<dyn Backend>, String) {

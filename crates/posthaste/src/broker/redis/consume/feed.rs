@@ -29,6 +29,8 @@ use crate::broker::story::Story;
 const WAIT: Duration = Duration::from_secs(2);
 /// How often to look at what others have left.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often to ask whether it is this feed's turn to read, where another one of the group does.
+const ASK_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) struct RedisFeed {
     line: Arc<Line>,
@@ -110,10 +112,14 @@ impl RedisFeed {
 
     fn take_over(&mut self, found: Result<Vec<Found>>) -> Result<()> {
         self.looking = None;
-        let mut has_more = false;
+        let mut pause = LOOK_EVERY;
         for (source, found) in found?.into_iter().enumerate() {
             let is_all = found.cursor == "0-0";
-            has_more |= !is_all;
+            pause = match (found.is_active, is_all) {
+                (false, _) => pause.min(ASK_EVERY),
+                (true, false) => Duration::ZERO,
+                (true, true) => pause,
+            };
             self.is_caught_up[source] = found.is_active && (is_all || self.is_caught_up[source]);
             let was_active =
                 self.line.member.sources[source].is_active.swap(found.is_active, Ordering::AcqRel);
@@ -122,7 +128,7 @@ impl RedisFeed {
             }
             self.ready.extend(found.entries);
         }
-        self.look_at = if has_more { Instant::now() } else { Instant::now() + LOOK_EVERY };
+        self.look_at = Instant::now() + pause;
         Ok(())
     }
 
