@@ -86,6 +86,8 @@ async fn every_verb_does_what_it_says_and_is_in_the_record() {
     assert_eq!(stand.client.get("/v1/events/c").await.json()["payload_bytes"], Value::Null);
     done(&stand, "pause?lane=main", 1, 1).await;
     assert_eq!(main_lane(&stand).await["state"], "paused");
+    let metrics = stand.admin.get("/metrics").await;
+    assert!(metrics.text().contains("posthaste_lane_state{lane=\"main\"} 2\n"), "{}", metrics.text());
     done(&stand, "resume?all=true", 1, 1).await;
     done(&stand, "seek?lane=main&to=beginning&dry_run=true", 3, 0).await;
     give(&stand.operator, "seek?lane=main&to=beginning").await.problem(428);
