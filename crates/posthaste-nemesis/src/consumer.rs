@@ -140,7 +140,7 @@ async fn take(cx: &mut Cx<Pool, Hand>, envelope: Arc<Envelope>) -> std::result::
 /// Writes the effects into the files in which deliveries are looked for, in the order in which they were made.
 pub(crate) async fn write_down(direct: &Direct, folder: &Path) -> Result<()> {
     let all = "SELECT consumer, id, key, number, process FROM nemesis_effects ORDER BY nth";
-    let rows = direct.client.query_typed(all, &[]).await?;
+    let rows = direct.wire.postgres()?.query_typed(all, &[]).await?;
     for &which in Engine::Log.lanes() {
         let pen = Pen::append_to(&delivered_file(folder, which))?;
         for row in rows.iter().filter(|row| row.get::<_, &str>(0) == which.name()) {
@@ -154,5 +154,5 @@ pub(crate) async fn write_down(direct: &Direct, folder: &Path) -> Result<()> {
 /// How many events have had an effect, each consumer's for itself.
 pub(crate) async fn count(direct: &Direct) -> Result<i64> {
     let count = "SELECT count(DISTINCT (consumer, id)) FROM nemesis_effects";
-    Ok(direct.client.query_typed_one(count, &[]).await?.try_get(0)?)
+    direct.wire.number(count).await
 }

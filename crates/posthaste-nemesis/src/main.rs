@@ -1,7 +1,7 @@
 //! `cargo xtask nemesis`: a line of real processes under kills, stops and cuts, and a check of what came of it.
 //!
 //! ```text
-//! producers ──proxy──► Postgres ◄──a proxy each── relays ──► a file for each lane
+//! producers ──proxy──► database ◄──a proxy each── relays ──► a file for each lane
 //!     │                   ▲                         ▲
 //!     └── journals        └──────── faults ─────────┘
 //! ```
@@ -13,6 +13,7 @@
 //! file before they acknowledge it. Two hands inflict the faults that the seed decides. Then everything is healed and
 //! drained, and truth and files are compared.
 
+mod base;
 mod brokers;
 mod check;
 mod consumer;

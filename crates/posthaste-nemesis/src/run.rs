@@ -13,6 +13,7 @@ use posthaste_testkit::proxy::Weather;
 use tokio::time::sleep;
 use xtask::{Interrupt, Run};
 
+use crate::base::Base;
 use crate::check::{Evidence, Findings};
 use crate::engine::Engine;
 use crate::fault::{Fault, Link};
@@ -39,9 +40,9 @@ const NAMED_MAX: usize = 10;
 /// What is asked for.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Where the log is.
-    #[arg(long, default_value = "postgres", value_parser = ["postgres"])]
-    store: String,
+    /// Where the events are kept; MariaDB has tables only.
+    #[arg(long, value_enum, default_value_t = Base::Postgres)]
+    store: Base,
     /// Where it is delivered: `local:` is a file that the relay itself writes, anything else a broker whose consumers are looked at.
     #[arg(long, default_value = "local:", value_parser = places())]
     to: String,
@@ -107,10 +108,13 @@ async fn perform(run: &Arc<Run>, options: &Options, seed: u64, folder: &Path) ->
     if options.engine == Engine::Table && (options.consume || options.to != "local:") {
         return Err("a table is delivered to local: only; leave --consume away".into());
     }
+    if options.store == Base::Mariadb && (options.engine == Engine::Log || options.pooled) {
+        return Err("MariaDB has no log and no pooler; say --engine table, and leave --pooled away".into());
+    }
     let broker = crate::brokers::named(&options.to);
     // What is in a broker is looked for by consumers.
     let consume = options.consume || broker.is_some();
-    let with = With { engine: options.engine, pooled: options.pooled, consume, broker };
+    let with = With { base: options.store, engine: options.engine, pooled: options.pooled, consume, broker };
     let plan = match (with.broker, with.consume) {
         (Some(_), _) => Plan::through_broker(seed, length),
         (None, true) => Plan::consuming(seed, length),

@@ -43,23 +43,32 @@ fn survive_behind(trial: &str, broker: Kind) {
 
 #[test]
 fn nothing_is_lost_made_up_or_out_of_order_under_a_few_faults() {
-    survive("nothing_is_lost_made_up_or_out_of_order_under_a_few_faults", "log");
+    let trial = "nothing_is_lost_made_up_or_out_of_order_under_a_few_faults";
+    survive(trial, Kind::Postgres, &["--engine", "log"]);
 }
 
 #[test]
 fn nothing_of_a_table_is_lost_made_up_or_out_of_order_under_a_few_faults() {
-    survive("nothing_of_a_table_is_lost_made_up_or_out_of_order_under_a_few_faults", "table");
+    let trial = "nothing_of_a_table_is_lost_made_up_or_out_of_order_under_a_few_faults";
+    survive(trial, Kind::Postgres, &["--engine", "table"]);
 }
 
-/// A short run on this engine; one line says that nothing was wrong.
-fn survive(trial: &str, engine: &str) {
-    if !Kind::Postgres.is_installed() {
-        assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "Postgres is not installed");
-        eprintln!("skipped: {trial}: Postgres is not installed");
+#[test]
+fn nothing_of_a_table_on_mariadb_is_lost_made_up_or_out_of_order_under_a_few_faults() {
+    let trial = "nothing_of_a_table_on_mariadb_is_lost_made_up_or_out_of_order_under_a_few_faults";
+    survive(trial, Kind::Mariadb, &["--engine", "table", "--store", "mariadb"]);
+}
+
+/// A short run on this database; one line says that nothing was wrong.
+fn survive(trial: &str, database: Kind, arguments: &[&str]) {
+    if !database.is_installed() {
+        let name = database.name();
+        assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "{name} is not installed");
+        eprintln!("skipped: {trial}: {name} is not installed");
         return;
     }
     let mut nemesis = Command::new(env!("CARGO_BIN_EXE_posthaste-nemesis"));
-    let ended = nemesis.args(["--engine", engine, "--seconds", SECONDS, "--seed", SEED]).output();
+    let ended = nemesis.args(arguments).args(["--seconds", SECONDS, "--seed", SEED]).output();
     let ended = ended.expect("the nemesis can be started");
     let said = String::from_utf8_lossy(&ended.stdout);
     assert!(ended.status.success(), "{said}{}", String::from_utf8_lossy(&ended.stderr));

@@ -2,6 +2,7 @@
 
 mod nats;
 mod rabbitmq;
+mod redis;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -15,7 +16,7 @@ use crate::Result;
 use crate::lanes::Which;
 
 /// All of them.
-pub(crate) const ALL: [&Between; 2] = [&rabbitmq::RABBITMQ, &nats::NATS];
+pub(crate) const ALL: [&Between; 3] = [&rabbitmq::RABBITMQ, &nats::NATS, &redis::REDIS];
 
 /// A broker between relays and consumers.
 pub(crate) struct Between {

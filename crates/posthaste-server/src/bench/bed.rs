@@ -52,7 +52,7 @@ pub(super) trait Bed: Send + Sync {
     fn facts(&self) -> Vec<(&'static str, Value)>;
 }
 
-impl dyn Bed {
+impl dyn Bed + '_ {
     /// Whether the target adds nothing to a payload but what the broker itself has a place for.
     pub(super) fn is_bare(&self) -> bool {
         self.url().split(['?', '&']).any(|setting| setting == "format=raw")

@@ -27,6 +27,8 @@ pub struct StoreConfig {
     pub prefix: TablePrefix,
     /// How long delivered events are kept.
     pub retain: Duration,
+    /// Whether somebody wrote that, rather than nobody.
+    pub is_retain_set: bool,
     /// How long a lane that nobody drives may hold events back.
     pub retain_max: Duration,
     /// How long it is remembered what consumers have handled.
@@ -72,6 +74,7 @@ impl StoreConfig {
             url: section.secret("url"),
             prefix: section.parsed("prefix"),
             retain: section.duration("retain"),
+            is_retain_set: !section.is_default("retain"),
             retain_max: section.duration("retain_max"),
             retain_inbox: section.duration("retain_inbox"),
             synchronous: section

@@ -4,7 +4,6 @@
 
 mod broken;
 mod dead;
-#[expect(dead_code, reason = "shared with the tests of RabbitMQ, which need more of it")]
 #[path = "../rabbitmq_consume/seen.rs"]
 mod seen;
 #[expect(dead_code, reason = "shared with the tests of the target, which need more of it")]

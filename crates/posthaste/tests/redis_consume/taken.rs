@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use posthaste::broker::redis::RedisBroker;
 use posthaste::broker::{Broker, Count, Delivery, Feed, FeedSpec, Reason};
+use posthaste::target::Target;
 use redis::Value;
 
 use crate::seen::{TOPIC, ids, publish};
-use crate::stand::{SOON, Stand, until};
+use crate::stand::{SOON, Stand, event, send, until};
 
 async fn join(broker: &RedisBroker) -> Box<dyn Feed> {
     broker.feed(&FeedSpec::new("g", vec![TOPIC.parse().unwrap()]).prefetch(10)).await.unwrap()
@@ -86,6 +87,30 @@ async fn a_feed_that_leaves_is_forgotten() {
     let stream = stand.stream(TOPIC);
     until("the consumer is gone", async || {
         stand.ask::<Vec<Value>>(&["XINFO", "CONSUMERS", &stream, "g"]).await.is_empty()
+    })
+    .await;
+    stand.clear().await;
+}
+
+/// All topics are in one stream: a consumer of a pattern gets what it means, and passes over the rest.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_stream_for_all_topics_is_read_by_patterns() {
+    let Some(stand) = Stand::shared("one_stream_for_all_topics_is_read_by_patterns").await else { return };
+    let broker = stand.open("stream=all");
+    assert!(broker.capabilities().patterns);
+    let mut feed = broker.feed(&FeedSpec::new("g", vec!["orders.*".parse().unwrap()])).await.unwrap();
+    let events = ["orders.eu", "stock.eu", "orders.us"].map(|topic| event(topic, topic));
+    assert!(send(&broker, events.to_vec()).await.iter().all(Result::is_ok));
+    for topic in ["orders.eu", "orders.us"] {
+        let delivery = next(feed.as_mut()).await;
+        assert_eq!(delivery.envelope.topic, topic);
+        delivery.receipt.ack().await.unwrap();
+    }
+    let stream = stand.stream("all");
+    assert_eq!(stand.ask::<i64>(&["XLEN", &stream]).await, 3);
+    until("nothing is in anybody's hands", async || {
+        let pending: Vec<Value> = stand.ask(&["XPENDING", &stream, "g", "-", "+", "10"]).await;
+        pending.is_empty()
     })
     .await;
     stand.clear().await;

@@ -214,6 +214,10 @@ statements! {
     redrive,
     /// Gives parked events up.
     discard,
+    /// Makes parked events dead.
+    bury,
+    /// Sets when parked events are due.
+    schedule,
     /// Overwrites payloads.
     erase,
     /// How much a lane has parked.

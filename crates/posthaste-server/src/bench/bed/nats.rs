@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_nats::HeaderMap;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::stream::{Config, Stream as JetStream};
-use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use futures_util::stream::{self, TryStreamExt as _};
 use posthaste::BoxFuture;
 use serde_json::Value;
 use tokio::time::Instant;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use futures_util::stream::{self, TryStreamExt as _};
 use posthaste::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Pipeline, RedisError, RedisResult};

@@ -6,6 +6,7 @@
 //!  <topic>:<group>:later     a sorted set: what was released for later, by the time when it is due
 //!  <topic>:<group>:dlq       a stream: the dead letters
 //!  <topic>:<group>:trials    a hash: what is handled alone because it came back too often
+//!  <topic>:<group>:active    with order per key: the one member that reads, until when it was heard of last
 //!  <group>:topics            a set: the topics that the group reads
 //! ```
 //!
@@ -19,7 +20,7 @@ mod receipt;
 mod trial;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ use posthaste_core::envelope::fresh_id;
 use posthaste_core::lane::Order;
 use posthaste_core::{BoxFuture, Error, Result};
 use redis::{Cmd, Pipeline, Value};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
 use self::feed::RedisFeed;
@@ -38,7 +39,7 @@ use super::RedisBroker;
 use super::link::{Link, refused};
 use super::settings::{Beginning, Settings};
 
-/// What a group's names end with; no consumer is called so.
+/// Who has what was given back; no consumer is called so.
 const NOBODY: &str = "given-back";
 
 /// What consuming needs beside the settings.
@@ -56,8 +57,6 @@ struct Known {
     groups: BTreeMap<String, Vec<String>>,
     /// One task for each feed; ends when the feed and all its deliveries are gone and what they had is given back.
     keepers: JoinSet<()>,
-    /// For each group, the feeds that may still have something: the end of each.
-    ends: BTreeMap<String, Vec<watch::Receiver<bool>>>,
 }
 
 impl Consume {
@@ -79,6 +78,7 @@ struct Names {
     later: String,
     dead: String,
     trials: String,
+    active: String,
 }
 
 impl Names {
@@ -91,6 +91,7 @@ impl Names {
             later: own("later"),
             dead: own("dlq"),
             trials: own("trials"),
+            active: own("active"),
             stream,
         }
     }
@@ -102,6 +103,8 @@ struct Source {
     names: Arc<Names>,
     /// Whether it is the group's own: what is done with is removed from it.
     is_own: bool,
+    /// Whether this feed may read it: with order per key, whether it is the one that does.
+    is_active: Arc<AtomicBool>,
 }
 
 impl Source {
@@ -120,8 +123,34 @@ struct Member {
     sources: Vec<Source>,
     prefetch: usize,
     claim_after: Duration,
-    /// Whether the order of a key counts.
+    /// Whether the order of a key counts: then one member of the group reads, and the others wait until it is gone.
     is_ordered: bool,
+    /// Only these topics are meant, where the stream is for all.
+    sieve: Option<FeedSpec>,
+    /// Rings when there is room for deliveries again, and at the end.
+    room: Notify,
+    /// Why nothing more may come on this feed.
+    failure: Mutex<Option<String>>,
+}
+
+impl Member {
+    /// Ends the feed with this error: it is opened anew, and everything that was not settled comes again, in order.
+    fn fail(&self, error: &Error) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+        self.room.notify_one();
+    }
+
+    fn failure(&self) -> Option<Error> {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.clone().map(Error::unavailable)
+    }
+}
+
+/// Another member reads what this one has read until now.
+fn superseded() -> Error {
+    Error::unavailable(
+        "another consumer of the group reads the stream by now: there was no sign of life from this one for too long",
+    )
 }
 
 /// A script as a command.
@@ -138,25 +167,21 @@ fn millis(span: Duration) -> u64 {
 impl RedisBroker {
     async fn open(&self, spec: &FeedSpec) -> Result<RedisFeed> {
         let side = &*self.consume;
-        let mut topics: Vec<String> = Vec::new();
-        for pattern in &spec.topics {
-            if !pattern.is_literal() {
-                return Err(Error::config(format!(
-                    "the group {:?} reads {pattern}, and Redis has no patterns of streams; name every topic",
-                    spec.group
-                )));
-            }
-            if !topics.iter().any(|topic| topic == pattern.as_str()) {
-                topics.push(pattern.as_str().to_owned());
-            }
-        }
+        let topics = match &self.settings.stream {
+            Some(stream) => vec![stream.clone()],
+            None => literal(spec)?,
+        };
         let names: Vec<Arc<Names>> = topics
             .iter()
             .map(|topic| Arc::new(Names::of(&self.settings.prefix, &spec.group, topic)))
             .collect();
         self.prepare(&spec.group, &topics, &names).await?;
-        let both =
-            |names: &Arc<Names>| [false, true].map(|is_own| Source { names: Arc::clone(names), is_own });
+        let source = |names: &Arc<Names>, is_own| Source {
+            names: Arc::clone(names),
+            is_own,
+            is_active: Arc::default(),
+        };
+        let both = |names: &Arc<Names>| [false, true].map(|is_own| source(names, is_own));
         let member = Arc::new(Member {
             link: side.link.clone(),
             group: spec.group.clone(),
@@ -165,17 +190,14 @@ impl RedisBroker {
             prefetch: spec.prefetch as usize,
             claim_after: self.settings.consuming.claim_after,
             is_ordered: spec.order == Order::PerKey,
-        });
-        let (notes, heard) = mpsc::unbounded_channel();
-        let before = side.enter(spec, topics, Keeper::new(Arc::clone(&member), heard));
-        let line = Arc::new(Line {
-            member: Arc::clone(&member),
-            notes,
-            outstanding: AtomicUsize::new(0),
+            sieve: self.settings.stream.is_some().then(|| spec.clone()),
             room: Notify::new(),
             failure: Mutex::default(),
         });
-        Ok(RedisFeed::new(line, side.link.another(), before))
+        let (notes, heard) = mpsc::unbounded_channel();
+        side.enter(spec, topics, Keeper::new(Arc::clone(&member), heard));
+        let line = Arc::new(Line { member, notes, outstanding: AtomicUsize::new(0) });
+        Ok(RedisFeed::new(line, side.link.another()))
     }
 
     /// Makes what the group needs, or sees that it is there.
@@ -225,24 +247,32 @@ impl RedisBroker {
 }
 
 impl Consume {
-    /// Notes that a feed of this group is opened, starts its keeper, and answers for whose end it must wait: with order per key,
-    /// for those feeds of this process that may still have something.
-    fn enter(&self, spec: &FeedSpec, topics: Vec<String>, keeper: Keeper) -> Vec<watch::Receiver<bool>> {
+    /// Notes that a feed of this group is opened, and starts its keeper.
+    fn enter(&self, spec: &FeedSpec, topics: Vec<String>, keeper: Keeper) {
         let mut known = self.known();
         let group = known.groups.entry(spec.group.clone()).or_default();
-        group.extend(topics.into_iter().filter(|topic| !group.contains(topic)).collect::<Vec<_>>());
+        let new: Vec<String> = topics.into_iter().filter(|topic| !group.contains(topic)).collect();
+        group.extend(new);
         while known.keepers.try_join_next().is_some() {}
-        let (over, end) = watch::channel(false);
-        let ends = known.ends.entry(spec.group.clone()).or_default();
-        ends.retain(|end| !*end.borrow() && end.has_changed().is_ok());
-        let before = if spec.order == Order::PerKey { ends.clone() } else { Vec::new() };
-        ends.push(end);
-        known.keepers.spawn(async move {
-            keeper.run().await;
-            over.send_replace(true);
-        });
-        before
+        known.keepers.spawn(keeper.run());
     }
+}
+
+/// The topics of a feed, each once.
+fn literal(spec: &FeedSpec) -> Result<Vec<String>> {
+    let mut topics: Vec<String> = Vec::new();
+    for pattern in &spec.topics {
+        if !pattern.is_literal() {
+            return Err(Error::config(format!(
+                "the group {:?} reads {pattern}, and Redis has no patterns of streams; name every topic, or put all of them into one stream (stream=NAME in the URL)",
+                spec.group
+            )));
+        }
+        if !topics.iter().any(|topic| topic == pattern.as_str()) {
+            topics.push(pattern.as_str().to_owned());
+        }
+    }
+    Ok(topics)
 }
 
 impl Broker for RedisBroker {

@@ -3,6 +3,7 @@
 //! | in the URL | default | means |
 //! |---|---|---|
 //! | `prefix` | none | stands before the topic in the name of a stream |
+//! | `stream` | the topic | one stream for all topics; whoever reads it can use patterns |
 //! | `format` | `binary` | how CloudEvents attributes travel: `binary`, `structured`, `raw` |
 //! | `maxlen` | none | about so many entries stay in a stream; older ones are removed, read or not |
 //! | `replicas` | `0` | so many replicas must have an event before it counts as delivered |
@@ -64,6 +65,8 @@ pub struct Settings {
     pub(super) ttl: Duration,
     /// Stands before every topic.
     pub(super) prefix: String,
+    /// One stream for all topics.
+    pub(super) stream: Option<String>,
 }
 
 /// How connections are made.
@@ -126,6 +129,18 @@ impl Settings {
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
+    }
+
+    /// Puts all topics into one stream, which is called so after the prefix.
+    #[must_use]
+    pub fn stream(mut self, name: impl Into<String>) -> Self {
+        self.stream = Some(name.into());
+        self
+    }
+
+    /// The stream of a topic.
+    pub(super) fn stream_of(&self, topic: &str) -> String {
+        [self.prefix.as_str(), self.stream.as_deref().unwrap_or(topic)].concat()
     }
 
     /// Says how CloudEvents attributes travel.
@@ -191,6 +206,14 @@ impl Settings {
                 return Err(Error::config(format!("{name} must be {least} to {most}")));
             }
         }
+        if self.stream.is_some() && publishing.format == Format::Raw {
+            return Err(Error::config(
+                "a raw entry does not say its topic, so with format=raw every topic needs a stream of its own; leave stream away",
+            ));
+        }
+        if self.stream.as_deref() == Some("") {
+            return Err(Error::config("stream must have a name"));
+        }
         if !self.link.is_tls && self.link.files != Files::default() {
             return Err(Error::config(
                 "certificates need a rediss:// URL; with redis:// nothing is encrypted",
@@ -206,6 +229,7 @@ impl Settings {
         let small = || URL.read(name, value, "a number", value.parse::<u32>().ok());
         match name {
             "prefix" => self.prefix = value.to_owned(),
+            "stream" => self.stream = Some(value.to_owned()),
             "format" => publishing.format = URL.one_of(name, value, &Format::NAMES)?,
             "maxlen" => publishing.maxlen = Some(number()?),
             "replicas" => publishing.replicas = small()?,
@@ -262,6 +286,7 @@ impl std::str::FromStr for Settings {
             consuming: Consuming::default(),
             ttl: 7 * DAY,
             prefix: String::new(),
+            stream: None,
         };
         for (name, value) in parts.query {
             settings.set(&name, &value)?;
@@ -295,6 +320,8 @@ mod tests {
         assert_eq!((consuming.declare, consuming.from), (false, Beginning::Now));
         assert_eq!((consuming.claim_after.as_secs(), consuming.hold_max.as_secs()), (10, 60));
         assert_eq!(settings.ttl, 2 * DAY);
+        assert_eq!(settings.stream_of("t"), "shop:t");
+        assert_eq!("redis://h?stream=all".parse::<Settings>().unwrap().stream_of("t"), "all");
     }
 
     #[test]
@@ -309,6 +336,8 @@ mod tests {
             ("?ttl=0d", "ttl"),
             ("?ttl=99999999d", "ttl"),
             ("?sslrootcert=/ca", "rediss://"),
+            ("?stream=s&format=raw", "stream of its own"),
+            ("?stream=", "must have a name"),
             ("/zero", "no number"),
         ] {
             let error = format!("redis://u:hunter2@h{tail}").parse::<Settings>().unwrap_err().to_string();

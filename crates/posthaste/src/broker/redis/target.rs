@@ -34,14 +34,16 @@ impl Target for RedisBroker {
 pub(super) fn capabilities(settings: &Settings) -> Capabilities {
     // It is connected, and answers; and before that, somebody else's connection may have been waited for.
     let answers_within = settings.link.connect_timeout + 2 * settings.link.answer_timeout;
-    Capabilities::sink()
+    let capabilities = Capabilities::sink()
         .burst_max(BURST_MAX)
         .in_flight_max(settings.publishing.window)
         .payload_bytes_max(settings.publishing.message_bytes_max)
         .answers_within(answers_within)
-        .order(OrderKept::PerProcess)
+        .order(OrderKept::PerKey)
         .delayed_release()
-        .hold_max(settings.consuming.hold_max)
+        .hold_max(settings.consuming.hold_max);
+    // Redis cannot read streams by a pattern; in one stream for all, each entry says its topic.
+    if settings.stream.is_some() { capabilities.patterns() } else { capabilities }
 }
 
 impl RedisBroker {

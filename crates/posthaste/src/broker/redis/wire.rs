@@ -47,7 +47,7 @@ pub(super) fn encode(parcel: &Parcel, settings: &Settings) -> Result<Cmd, Delive
     let payload = text.as_deref().unwrap_or(&envelope.payload);
     check(envelope, publishing, payload.len() as u64)?;
     let mut command = Cmd::with_capacity(32, payload.len() + 512);
-    command.arg("XADD").arg([settings.prefix.as_str(), envelope.topic.as_str()].concat());
+    command.arg("XADD").arg(settings.stream_of(&envelope.topic));
     if let Some(most) = publishing.maxlen {
         command.arg("MAXLEN").arg("~").arg(most);
     }
@@ -225,7 +225,7 @@ mod tests {
     fn written(event: &Envelope, query: &str) -> Result<Vec<Vec<u8>>, DeliverError> {
         let parcel = Parcel::new(Arc::new(event.clone()), 1, false, Timestamp::default());
         let command = encode(&parcel, &settings(query))?;
-        let simple = |arg| match arg {
+        let simple = |arg: Arg<&[u8]>| match arg {
             Arg::Simple(bytes) => bytes.to_vec(),
             _ => panic!("a cursor"),
         };

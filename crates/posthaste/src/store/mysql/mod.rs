@@ -24,7 +24,9 @@ use posthaste_core::findings::{Finding, asked};
 use posthaste_core::lane::LaneSpec;
 use posthaste_core::publisher::Published;
 use posthaste_core::signal::Signal;
+use posthaste_core::sql::MysqlSql;
 use posthaste_core::table::{Column, MysqlTableSql, Profile, Shape};
+use posthaste_core::time::Timestamp;
 
 pub(in crate::store) use self::dedup::MysqlDedup;
 use self::error::{Db, told};
@@ -43,6 +45,7 @@ pub(in crate::store) type MysqlTable = Table<Mysql>;
 /// A MariaDB or MySQL server.
 pub(in crate::store) struct Mysql {
     connections: Connections,
+    consumers: MysqlSql,
 }
 
 /// Opens the database at this URL; nothing is connected before it is needed, and nothing is ever made there.
@@ -51,7 +54,8 @@ pub(in crate::store) struct Mysql {
 /// `Config` for a URL that cannot be used, and for a profile that makes no sense.
 pub(in crate::store) fn open(url: &str, table: TableOptions, options: StoreOptions) -> Result<MysqlTable> {
     let connections = Connections::open(url, &options)?;
-    Table::new(Mysql { connections }, table, options)
+    let consumers = MysqlSql::new(&options.prefix);
+    Table::new(Mysql { connections, consumers }, table, options)
 }
 
 /// How often a transaction is tried that the server ended for the sake of another one.
@@ -159,7 +163,7 @@ impl Driver for Mysql {
         found.map_err(|error| told(error, sql))
     }
 
-    async fn matched(&self, sql: &MysqlTableSql, question: &Question) -> Result<u64> {
+    async fn matched(&self, sql: &MysqlTableSql, question: &Question) -> Result<(u64, Timestamp)> {
         let matched = admin::matched(&mut self.connections.get().await?, sql, question).await;
         matched.map_err(|error| told(error, sql))
     }
@@ -176,6 +180,11 @@ impl Driver for Mysql {
         remove: Option<u32>,
     ) -> Result<u64> {
         admin::prune(&mut self.connections.get().await?, sql, what, age, remove).await
+    }
+
+    async fn prune_memory(&self, age: Duration, remove: Option<u32>) -> Result<Option<u64>> {
+        let mut connection = self.connections.get().await?;
+        dedup::prune_memory(&mut connection, &self.consumers, age, remove).await.map(Some)
     }
 
     async fn insert(

@@ -90,10 +90,14 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
     /// Finds rows, the newest first; none where no row can be in the state that is asked for.
     fn find(&self, sql: &Self::Sql, question: &Question) -> impl Future<Output = Result<Vec<Seen>>> + Send;
 
-    /// Counts the rows that a question matches.
-    fn matched(&self, sql: &Self::Sql, question: &Question) -> impl Future<Output = Result<u64>> + Send;
+    /// Counts the rows that a question matches; answers also what time it is for the database.
+    fn matched(
+        &self,
+        sql: &Self::Sql,
+        question: &Question,
+    ) -> impl Future<Output = Result<(u64, Timestamp)>> + Send;
 
-    /// Makes at most so many rows pending again that a question matches.
+    /// Makes at most so many rows pending again that a question matches, the earliest first: they are due at this moment.
     fn again(&self, sql: &Self::Sql, question: &Question) -> impl Future<Output = Result<u64>> + Send;
 
     /// Counts terminal rows that are older than this; with a number of rows removes at most so many instead.
@@ -104,6 +108,16 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
         age: Duration,
         remove: Option<u32>,
     ) -> impl Future<Output = Result<u64>> + Send;
+
+    /// Counts what consumers remember in this database and is older than this; with a number of rows removes at most so many of
+    /// each kind instead. `None` where the tables of consumers belong to the log engine.
+    fn prune_memory(
+        &self,
+        _age: Duration,
+        _remove: Option<u32>,
+    ) -> impl Future<Output = Result<Option<u64>>> + Send {
+        async { Ok(None) }
+    }
 
     /// Adds events in one transaction, and rings once new ones are committed ([`ring`](super::ring)).
     fn insert(
@@ -153,6 +167,8 @@ pub(in crate::store) struct Question {
     pub(in crate::store) after: Option<(Timestamp, String)>,
     /// How many at most.
     pub(in crate::store) rows: u32,
+    /// Those that became due since then, by this very command, are not meant: they may have been delivered already.
+    pub(in crate::store) but_due_since: Option<Timestamp>,
 }
 
 /// A row as operators see it.

@@ -107,6 +107,7 @@ pub(in crate::store) fn cannot(command: &Command) -> Error {
         Command::Pause | Command::Resume => "stop its relays, or start them again",
         Command::Discard { .. } => "dead rows stay until posthaste prune --dead-older-than removes them",
         Command::Erase { .. } => "change the payload yourself",
+        Command::PruneInbox { .. } => "the tables of consumers are the log engine's: leave store.engine away",
         _ => "it belongs to the log engine",
     };
     Error::rejected(format!("{} is not for an outbox table of another owner; {instead}", command.name()))

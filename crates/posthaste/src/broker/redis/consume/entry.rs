@@ -30,12 +30,25 @@ pub(super) fn read(answer: Value, source_of: impl Fn(&str) -> Option<usize>) -> 
     entries
 }
 
-/// The entries that were taken over from this stream, and whether there may be more.
-pub(super) fn taken(answer: Value, source: usize) -> (Vec<Entry>, bool) {
+/// What a script found in a stream.
+pub(super) struct Found {
+    pub(super) entries: Vec<Entry>,
+    /// Where there is more, or what was the last.
+    pub(super) cursor: String,
+    /// Whether this feed may read the stream.
+    pub(super) is_active: bool,
+}
+
+/// What a script found in this stream.
+pub(super) fn found(answer: Value, source: usize) -> Found {
     let mut parts = list(answer).into_iter();
-    let (found, cursor) = (parts.next(), parts.next().and_then(text));
-    let entries = list(found.unwrap_or(Value::Nil)).into_iter().filter_map(|entry| one(entry, source));
-    (entries.collect(), cursor.is_some_and(|cursor| cursor != "0-0"))
+    let (entries, cursor, active) = (parts.next(), parts.next().and_then(text), parts.next());
+    let entries = list(entries.unwrap_or(Value::Nil)).into_iter().filter_map(|entry| one(entry, source));
+    Found {
+        entries: entries.collect(),
+        cursor: cursor.unwrap_or_default(),
+        is_active: active.as_ref().and_then(number) == Some(1),
+    }
 }
 
 /// Entries of a stream that nobody handed out.
@@ -131,7 +144,8 @@ mod tests {
         let fields = vec![(b"id".to_vec(), b"7".to_vec())];
         let packed = Value::Array(vec![bulk("entry"), Value::BulkString(pack(&fields))]);
         let entry = Value::Array(vec![bulk("1-0"), packed, Value::Int(3)]);
-        let (found, more) = taken(Value::Array(vec![Value::Array(vec![entry]), bulk("0-0")]), 1);
-        assert_eq!((found[0].fields.clone(), found[0].returns, more), (fields, 2, false));
+        let found = found(Value::Array(vec![Value::Array(vec![entry]), bulk("0-0"), Value::Int(1)]), 1);
+        assert_eq!((found.entries[0].fields.clone(), found.entries[0].returns), (fields, 2));
+        assert_eq!((found.cursor.as_str(), found.is_active), ("0-0", true));
     }
 }

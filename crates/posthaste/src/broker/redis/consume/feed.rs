@@ -13,15 +13,14 @@ use posthaste_core::broker::{Delivery, Feed, Reason};
 use posthaste_core::telemetry::field;
 use posthaste_core::{BoxFuture, Result, redact};
 use redis::{Pipeline, Value};
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 
-use super::entry::{Entry, read, taken};
+use super::entry::{Entry, Found, found, read};
 use super::keeper::{Note, silence};
 use super::receipt::{Hold, Line, RedisReceipt};
 use super::trial::{Crashes, RETURNS_MIN, RedisTrial};
-use super::{Member, millis, script};
+use super::{Member, millis, script, superseded};
 use crate::broker::redis::link::{Link, refused};
 use crate::broker::redis::wire::{decode, text};
 use crate::broker::story::Story;
@@ -31,52 +30,41 @@ const WAIT: Duration = Duration::from_secs(2);
 /// How often to look at what others have left.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Entries, and whether more are there.
-type Found = (Vec<Entry>, bool);
-
 pub(super) struct RedisFeed {
     line: Arc<Line>,
     /// On which it waits for new entries; nothing else travels there.
     waiting_on: Link,
-    /// Feeds of this process that must end before this one begins.
-    before: Vec<watch::Receiver<bool>>,
     /// What is under way. Kept here, so that a `next` that is dropped loses none of it.
     reading: Option<BoxFuture<'static, Result<Vec<Entry>>>>,
-    looking: Option<BoxFuture<'static, Result<Found>>>,
+    looking: Option<BoxFuture<'static, Result<Vec<Found>>>>,
     chores: FuturesUnordered<BoxFuture<'static, Result<()>>>,
     /// When to look again at what others have left.
     look_at: Instant,
-    /// Whether everything that others have left was taken over since the feed was opened: new entries come after old ones.
-    is_caught_up: bool,
+    /// For each stream, whether everything that others have left there was taken over: new entries come after old ones.
+    is_caught_up: Vec<bool>,
     ready: VecDeque<Entry>,
 }
 
 impl RedisFeed {
-    pub(super) fn new(line: Arc<Line>, waiting_on: Link, before: Vec<watch::Receiver<bool>>) -> Self {
+    pub(super) fn new(line: Arc<Line>, waiting_on: Link) -> Self {
         Self {
+            is_caught_up: vec![false; line.member.sources.len()],
             line,
             waiting_on,
-            before,
             reading: None,
             looking: None,
             chores: FuturesUnordered::new(),
             look_at: Instant::now(),
-            is_caught_up: false,
             ready: VecDeque::new(),
         }
     }
 
     async fn wait(&mut self, at_most: usize) -> Result<Vec<Delivery>> {
-        while let Some(end) = self.before.last_mut() {
-            // An error means that it ended without a word.
-            let _ = end.wait_for(|is_over| *is_over).await;
-            self.before.pop();
-        }
         let line = Arc::clone(&self.line);
         loop {
-            let mut settled = std::pin::pin!(line.room.notified());
+            let mut settled = std::pin::pin!(line.member.room.notified());
             settled.as_mut().enable();
-            if let Some(error) = line.failure() {
+            if let Some(error) = line.member.failure() {
                 return Err(error);
             }
             let deliveries = self.hand_out(at_most.max(1));
@@ -108,16 +96,32 @@ impl RedisFeed {
         if self.looking.is_none() && Instant::now() >= self.look_at {
             self.looking = Some(Box::pin(look(Arc::clone(&self.line.member), room)));
         }
-        if self.reading.is_none() && self.is_caught_up {
-            self.reading = Some(Box::pin(ask(self.waiting_on.clone(), Arc::clone(&self.line.member), room)));
+        let readable: Vec<usize> =
+            (0..self.is_caught_up.len()).filter(|source| self.is_caught_up[*source]).collect();
+        if self.reading.is_none() && !readable.is_empty() {
+            let (link, member) = (self.waiting_on.clone(), Arc::clone(&self.line.member));
+            self.reading = Some(if member.is_ordered {
+                Box::pin(read_alone(link, member, readable, room))
+            } else {
+                Box::pin(read_with_others(link, member, readable, room))
+            });
         }
     }
 
-    fn take_over(&mut self, found: Result<Found>) -> Result<()> {
+    fn take_over(&mut self, found: Result<Vec<Found>>) -> Result<()> {
         self.looking = None;
-        let (entries, has_more) = found?;
-        self.ready.extend(entries);
-        self.is_caught_up |= !has_more;
+        let mut has_more = false;
+        for (source, found) in found?.into_iter().enumerate() {
+            let is_all = found.cursor == "0-0";
+            has_more |= !is_all;
+            self.is_caught_up[source] = found.is_active && (is_all || self.is_caught_up[source]);
+            let was_active =
+                self.line.member.sources[source].is_active.swap(found.is_active, Ordering::AcqRel);
+            if was_active && !found.is_active {
+                return Err(superseded());
+            }
+            self.ready.extend(found.entries);
+        }
         self.look_at = if has_more { Instant::now() } else { Instant::now() + LOOK_EVERY };
         Ok(())
     }
@@ -153,6 +157,10 @@ impl RedisFeed {
                 return None;
             }
         };
+        if self.line.member.sieve.as_ref().is_some_and(|spec| !spec.wants(&envelope.topic)) {
+            self.chores.push(Box::pin(hold.ack()));
+            return None;
+        }
         let crashes = (returns >= RETURNS_MIN)
             .then(|| Arc::new(Crashes::new(Arc::clone(&self.line), source, &envelope)));
         hold.in_order = self.line.member.is_ordered && envelope.key.is_some();
@@ -193,45 +201,92 @@ fn report(done: Result<()>) {
     }
 }
 
-/// Waits for new entries, at most so many of each stream.
-async fn ask(link: Link, member: Arc<Member>, most: usize) -> Result<Vec<Entry>> {
+/// Waits for new entries of these streams beside other members of the group, at most so many of each.
+async fn read_with_others(
+    link: Link,
+    member: Arc<Member>,
+    readable: Vec<usize>,
+    most: usize,
+) -> Result<Vec<Entry>> {
     let mut questions = Pipeline::with_capacity(1);
     let question = questions.cmd("XREADGROUP").arg("GROUP").arg(&member.group).arg(&member.name);
     question.arg("COUNT").arg(most).arg("BLOCK").arg(millis(WAIT)).arg("STREAMS");
-    for source in &member.sources {
-        question.arg(source.stream());
+    for source in &readable {
+        question.arg(member.sources[*source].stream());
     }
-    for _ in &member.sources {
+    for _ in &readable {
         question.arg(">");
     }
-    let answer = link.ask_within(&questions, WAIT + link.patience()).await?.pop();
+    let answer = wait(&link, &member, &questions).await?;
+    Ok(read(answer, |stream| member.sources.iter().position(|source| source.stream() == stream)))
+}
+
+/// Reads new entries of these streams as the only member that does, at most so many of each; waits until there are some.
+///
+/// The server sees with every read that this feed is still the one that reads: a question for new entries that waits at the server, or
+/// on its way there, could be answered after another member has begun. So what waits is another question, which takes nothing.
+async fn read_alone(
+    link: Link,
+    member: Arc<Member>,
+    readable: Vec<usize>,
+    most: usize,
+) -> Result<Vec<Entry>> {
+    let mut questions = Pipeline::with_capacity(readable.len());
+    for source in readable.iter().map(|source| &member.sources[*source]) {
+        let keys = [source.stream(), &source.names.active];
+        let mut command = script(include_str!("../lua/read.lua"), &keys);
+        command.arg(&member.group).arg(&member.name).arg(most);
+        questions.add_command(command);
+    }
+    let (mut entries, mut ends) = (Vec::new(), Vec::new());
+    for (source, answer) in readable.iter().zip(link.ask(&questions).await?) {
+        let found = found(checked(answer, &member)?, *source);
+        if !found.is_active {
+            return Err(superseded());
+        }
+        entries.extend(found.entries);
+        ends.push(found.cursor);
+    }
+    if entries.is_empty() {
+        let mut questions = Pipeline::with_capacity(1);
+        let question =
+            questions.cmd("XREAD").arg("COUNT").arg(1).arg("BLOCK").arg(millis(WAIT)).arg("STREAMS");
+        for source in &readable {
+            question.arg(member.sources[*source].stream());
+        }
+        question.arg(&ends);
+        wait(&link, &member, &questions).await?;
+    }
+    Ok(entries)
+}
+
+/// Asks one thing that the server may keep waiting.
+async fn wait(link: &Link, member: &Member, question: &Pipeline) -> Result<Value> {
+    let answer = link.ask_within(question, WAIT + link.patience()).await?.pop();
+    checked(answer.unwrap_or(Value::Nil), member)
+}
+
+fn checked(answer: Value, member: &Member) -> Result<Value> {
     match answer {
-        Some(Value::ServerError(error)) => {
+        Value::ServerError(error) => {
             Err(refused(&error).into_error().during(format!("read as the group {:?}", member.group)))
         }
-        answer => Ok(read(answer.unwrap_or(Value::Nil), |stream| {
-            member.sources.iter().position(|source| source.stream() == stream)
-        })),
+        answer => Ok(answer),
     }
 }
 
 /// Takes over what others have left, at most so many of each stream.
-async fn look(member: Arc<Member>, most: usize) -> Result<Found> {
+async fn look(member: Arc<Member>, most: usize) -> Result<Vec<Found>> {
     let mut questions = Pipeline::with_capacity(member.sources.len());
     for source in &member.sources {
-        let mut command = script(include_str!("../lua/take_over.lua"), &[source.stream()]);
+        let mut command = if member.is_ordered {
+            script(include_str!("../lua/take_all.lua"), &[source.stream(), &source.names.active])
+        } else {
+            script(include_str!("../lua/take_over.lua"), &[source.stream()])
+        };
         command.arg(&member.group).arg(&member.name).arg(silence(&member)).arg(most);
         questions.add_command(command);
     }
-    let (mut entries, mut has_more) = (Vec::new(), false);
-    for (source, answer) in member.link.ask(&questions).await?.into_iter().enumerate() {
-        if let Value::ServerError(error) = &answer {
-            let doing = format!("take over what consumers of the group {:?} have left", member.group);
-            return Err(refused(error).into_error().during(doing));
-        }
-        let (found, more) = taken(answer, source);
-        has_more |= more;
-        entries.extend(found);
-    }
-    Ok((entries, has_more))
+    let answers = member.link.ask(&questions).await?.into_iter().enumerate();
+    answers.map(|(source, answer)| Ok(found(checked(answer, &member)?, source))).collect()
 }

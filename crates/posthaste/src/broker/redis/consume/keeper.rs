@@ -4,6 +4,7 @@
 //! It goes on while the server is away: what is to be written down waits here, and is written when the server is back.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use posthaste_core::telemetry::field;
@@ -14,7 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tracing::{debug, warn};
 
 use super::entry::number;
-use super::{Member, NOBODY, millis, script};
+use super::{Member, NOBODY, Source, millis, script, superseded};
 use crate::broker::redis::link::refused;
 
 /// Notes that are written down at once.
@@ -138,7 +139,23 @@ impl Keeper {
             command.arg(self.member.prefetch.saturating_mul(2).max(1_000));
             questions.add_command(command);
         }
-        self.ask(&questions).await.map(drop)
+        let first_lease = questions.len();
+        for source in self.leased() {
+            let mut command = script(include_str!("../lua/active.lua"), &[&source.names.active]);
+            command.arg(&self.member.name).arg(silence(&self.member));
+            questions.add_command(command);
+        }
+        let answers = self.ask(&questions).await?;
+        if answers[first_lease..].iter().any(|answer| number(answer) != Some(1)) {
+            self.member.fail(&superseded());
+        }
+        Ok(())
+    }
+
+    /// With order per key: the streams that this feed is the one to read, each once.
+    fn leased(&self) -> impl Iterator<Item = &Source> {
+        let sources = self.member.sources.iter().filter(|source| self.member.is_ordered && !source.is_own);
+        sources.filter(|source| source.is_active.load(Ordering::Acquire))
     }
 
     /// Moves what is due; answers when the next one is.
@@ -170,7 +187,8 @@ impl Keeper {
         }
         let mut questions = Pipeline::new();
         for source in &self.member.sources {
-            let mut command = script(include_str!("../lua/leave.lua"), &[source.stream()]);
+            let keys = [source.stream(), &source.names.active];
+            let mut command = script(include_str!("../lua/leave.lua"), &keys);
             command.arg(&self.member.group).arg(&self.member.name);
             questions.add_command(command);
         }

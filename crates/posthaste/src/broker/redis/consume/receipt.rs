@@ -1,13 +1,13 @@
 //! Answers for one entry: acknowledged, set aside, buried, or given back.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use posthaste_core::broker::{Count, Reason, Receipt};
 use posthaste_core::{BoxFuture, Error, Result};
 use redis::Value;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::keeper::Note;
@@ -24,27 +24,12 @@ pub(super) struct Line {
     pub(super) member: Arc<Member>,
     pub(super) notes: mpsc::UnboundedSender<Note>,
     pub(super) outstanding: AtomicUsize,
-    /// Rings when there is room again, and at the end.
-    pub(super) room: Notify,
-    /// Why nothing more may come on this feed: something of it can be given back only together with the rest.
-    pub(super) failure: Mutex<Option<String>>,
 }
 
 impl Line {
     /// How many more deliveries may be unsettled.
     pub(super) fn room(&self) -> usize {
         self.member.prefetch.saturating_sub(self.outstanding.load(Ordering::Acquire))
-    }
-
-    /// Ends the feed with this error: it is opened anew, and everything that was not settled comes again, in order.
-    fn fail(&self, error: &Error) {
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
-        self.room.notify_one();
-    }
-
-    pub(super) fn failure(&self) -> Option<Error> {
-        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        failure.clone().map(Error::unavailable)
     }
 
     pub(super) fn note(&self, note: Note) {
@@ -56,7 +41,7 @@ impl Line {
     fn settled(&self) -> bool {
         let before = self.outstanding.fetch_sub(1, Ordering::AcqRel);
         if before >= self.member.prefetch {
-            self.room.notify_one();
+            self.member.room.notify_one();
         }
         before == 1
     }
@@ -165,7 +150,8 @@ impl Hold {
             Err(error) => error,
         };
         if self.in_order {
-            self.line.fail(&error);
+            // What is given back must come before what was behind it.
+            self.line.member.fail(&error);
         }
         Err(error)
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use posthaste_core::{BoxFuture, Result, redact};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ErrorKind, RedisConnectionInfo, RedisError};
+use redis::{AsyncConnectionConfig, ErrorKind, RedisConnectionInfo, RedisError, Value};
 use rustls::pki_types::ServerName;
 use secrecy::ExposeSecret as _;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use super::error::refused;
 use crate::broker::redis::settings::LinkSettings;
 
 /// Requests that wait to be written, at most; whoever comes then waits. Each may be a whole burst.
@@ -81,10 +82,30 @@ impl Dialer {
         // The limits are ours: the client's own would also end what waits for events.
         let config =
             AsyncConnectionConfig::new().set_response_timeout(None).set_pipeline_buffer_size(REQUESTS_MAX);
-        match MultiplexedConnection::new_with_config(&who, stream, config).await {
-            Ok((connection, driver)) => Ok((connection, Box::pin(driver))),
-            Err(error) => Err(explain(&error, self.settings.database)),
-        }
+        let (connection, driver) = MultiplexedConnection::new_with_config(&who, stream, config)
+            .await
+            .map_err(|error| explain(&error, self.settings.database))?;
+        let mut driver: BoxFuture<'static, ()> = Box::pin(driver);
+        knock(connection.clone(), &mut driver).await?;
+        Ok((connection, driver))
+    }
+}
+
+/// Sees that the server would talk with us. Later, it would close the connection on an event that comes from somebody who has not
+/// logged in, and not say why.
+async fn knock(
+    mut connection: MultiplexedConnection,
+    driver: &mut BoxFuture<'static, ()>,
+) -> Result<(), String> {
+    let question = redis::cmd("PING");
+    tokio::select! {
+        answer = connection.send_packed_command(&question) => match answer {
+            Ok(Value::ServerError(error)) if error.code() == "NOAUTH" => Err(refused(&error).message),
+            // Whatever else it says, it says it again when it matters.
+            Ok(_) => Ok(()),
+            Err(error) => Err(redact::clean(&error.to_string())),
+        },
+        () = driver => Err("it closed the connection".to_owned()),
     }
 }
 

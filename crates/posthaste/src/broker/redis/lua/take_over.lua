@@ -13,4 +13,4 @@ for _ = 1, 100 do
   cursor = found[1]
   if cursor == '0-0' or #taken >= most then break end
 end
-return {taken, cursor}
+return {taken, cursor, 1}

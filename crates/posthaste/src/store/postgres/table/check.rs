@@ -1,7 +1,7 @@
 //! Looks at the table: what it has, what it lacks, and what this user may do with it.
 
 use posthaste_core::lane::{LaneSpec, Order};
-use posthaste_core::table::{Column, Found, Kind, PostgresTableSql, Profile, Shape, postgres_table_ddl};
+use posthaste_core::table::{Column, Found, Kind, PostgresTableSql, Profile, Shape};
 use posthaste_core::{Error, Result};
 use tokio_postgres::Row;
 
@@ -16,15 +16,19 @@ struct Described {
     is_plain_table: bool,
     may_select: bool,
     may_update: bool,
+    leads_an_index: bool,
 }
 
-/// Compares the table with its profile.
+/// Compares the table with its profile; answers also whether open rows are found by an index that begins with the column that
+/// orders.
 ///
 /// # Errors
 /// `Unavailable` while there is no such table, `Config` for everything that is missing, wrong or forbidden.
-pub(super) async fn check(client: &Connection, profile: &Profile) -> Result<Shape> {
+pub(super) async fn check(client: &Connection, profile: &Profile) -> Result<(Shape, bool)> {
     let name = profile.table.quoted();
-    let rows = client.query_typed(PostgresTableSql::columns(), &args![name]).await.map_err(explain)?;
+    let (pending, delivering) = (profile.states.pending.literal(), profile.states.delivering.literal());
+    let asked = client.query_typed(PostgresTableSql::columns(), &args![name, pending, delivering]).await;
+    let rows = asked.map_err(explain)?;
     let columns = rows.iter().map(describe).collect::<Db<Vec<_>>>().map_err(explain)?;
     let table = profile.table.to_string();
     let Some(first) = columns.first() else { return Err(absent(&table)) };
@@ -35,7 +39,10 @@ pub(super) async fn check(client: &Connection, profile: &Profile) -> Result<Shap
         Ok(shape) => {
             problems.extend(forbidden(&shape, &columns));
             if problems.is_empty() {
-                return Ok(shape);
+                let order = shape.order_column().map(|column| shape.profile.columns[&column].as_str());
+                let is_order = |column: &&Described| Some(column.found.name.as_str()) == order;
+                let has_index = columns.iter().find(is_order).is_some_and(|column| column.leads_an_index);
+                return Ok((shape, has_index));
             }
         }
         Err(missing) => problems.extend(missing),
@@ -58,6 +65,7 @@ fn describe(row: &Row) -> Db<Described> {
         is_plain_table: relation == "r",
         may_select: row.try_get(7)?,
         may_update: row.try_get(8)?,
+        leads_an_index: row.try_get(9)?,
     })
 }
 
@@ -129,15 +137,22 @@ pub(super) async fn indexes(client: &Connection, shape: &Shape) -> Db<Indexes> {
     Ok(Indexes { columns, may_be_partial: true })
 }
 
-/// Warns where a claim in order would read the whole table for each row.
-pub(super) async fn warn_of_order(client: &Connection, sql: &PostgresTableSql, lane: &LaneSpec) -> Db<()> {
+/// Without an index on the key, a claim in order reads the whole table.
+pub(super) fn warn_of_order(sql: &PostgresTableSql, lane: &LaneSpec) {
     if lane.order != Order::PerKey {
-        return Ok(());
+        return;
     }
     let shape = sql.shape();
-    let finding = indexes(client, shape).await?.of_keys(shape, &postgres_table_ddl(&shape.profile));
-    if let Some(mend) = finding.mend {
-        tracing::warn!(lane = lane.name.as_str(), "{}; {mend}", finding.seen);
+    let Some(column) = shape.order_column() else {
+        tracing::warn!(lane = lane.name.as_str(), "order = \"key\", but the table has no column for a key");
+        return;
+    };
+    if !sql.has_order_index {
+        tracing::warn!(
+            table = %shape.profile.table,
+            column = shape.profile.columns[&column].as_str(),
+            "order = \"key\" needs an index of open rows that begins with this column, or claims get slower with every row; \
+             posthaste migrate print shows one"
+        );
     }
-    Ok(())
 }

@@ -20,7 +20,7 @@ use posthaste_core::lane::LaneSpec;
 use posthaste_core::publisher::Published;
 use posthaste_core::signal::Signal;
 use posthaste_core::table::{Column, Profile, Shape, SqliteTableSql};
-use posthaste_core::time::Clock;
+use posthaste_core::time::{Clock, Timestamp};
 use posthaste_core::{Error, Result};
 use rusqlite::{Connection, OpenFlags};
 
@@ -181,10 +181,12 @@ impl Driver for Sqlite {
         self.read(move |connection| asked.find(connection, &sql)).await
     }
 
-    async fn matched(&self, sql: &Self::Sql, question: &Question) -> Result<u64> {
-        let Some(asked) = admin::Asked::of(sql, question, self.clock.now()) else { return Ok(0) };
+    async fn matched(&self, sql: &Self::Sql, question: &Question) -> Result<(u64, Timestamp)> {
+        let now = self.clock.now();
+        let Some(asked) = admin::Asked::of(sql, question, now) else { return Ok((0, now)) };
         let sql = Arc::clone(sql);
-        self.read(move |connection| asked.count(connection, &sql)).await
+        let matched = self.read(move |connection| asked.count(connection, &sql)).await?;
+        Ok((matched, now))
     }
 
     async fn again(&self, sql: &Self::Sql, question: &Question) -> Result<u64> {

@@ -1,10 +1,8 @@
-//! How sqlx begins a transaction on a server, without leaving one open.
+//! How a transaction is begun on a server, without leaving one open.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use sqlx::pool::PoolConnection;
-use sqlx::{Database, Transaction};
 use tokio::runtime::Handle;
 
 use crate::BoxFuture;
@@ -15,20 +13,20 @@ use crate::BoxFuture;
 /// in it, because sqlx counts a transaction only once it stands, and rolls back only what it counted (sqlx 0.9.0,
 /// transact-rs/sqlx#4385). Finished in the background instead, it is a transaction like any other, and dropping that
 /// rolls it back.
-pub(super) struct Begin<DB: Database> {
+pub(super) struct Begin<T: Send + 'static> {
     /// `None` once it has answered.
-    begin: Option<BoxFuture<'static, sqlx::Result<Transaction<'static, DB>>>>,
+    begin: Option<BoxFuture<'static, T>>,
     runtime: Handle,
 }
 
-impl<DB: Database> Begin<DB> {
-    pub(super) fn on(connection: PoolConnection<DB>) -> Self {
-        Self { begin: Some(Transaction::begin(connection, None)), runtime: Handle::current() }
+impl<T: Send + 'static> Begin<T> {
+    pub(super) fn by(begin: BoxFuture<'static, T>) -> Self {
+        Self { begin: Some(begin), runtime: Handle::current() }
     }
 }
 
-impl<DB: Database> Future for Begin<DB> {
-    type Output = sqlx::Result<Transaction<'static, DB>>;
+impl<T: Send + 'static> Future for Begin<T> {
+    type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let begin = self.begin.as_mut().expect("a future is not polled again after it has answered");
@@ -38,7 +36,7 @@ impl<DB: Database> Future for Begin<DB> {
     }
 }
 
-impl<DB: Database> Drop for Begin<DB> {
+impl<T: Send + 'static> Drop for Begin<T> {
     fn drop(&mut self) {
         if let Some(begin) = self.begin.take() {
             // Entered, because the connection's way back into its pool is a task too, also if this runtime is ending.

@@ -1,12 +1,12 @@
 //! What a doctor finds in a table on MariaDB, and how it is mended.
 
 use crate::seen::doctor;
-use crate::stand::Stand;
+use crate::stand::{Base, Stand};
 
 #[tokio::test]
 async fn a_doctor_finds_an_index_that_is_missing_and_says_how_it_is_made() {
     let trial = "doctoring::a_doctor_finds_an_index_that_is_missing_and_says_how_it_is_made";
-    let Some(stand) = Stand::new(trial).await else { return };
+    let Some(stand) = Stand::new(Base::Mariadb, trial).await else { return };
     stand.folder.write(
         "posthaste.toml",
         "[store]\nengine = \"table\"\n[lanes.main]\nto = \"null:\"\norder = \"key\"\n",
