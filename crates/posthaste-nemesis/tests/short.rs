@@ -30,7 +30,10 @@ fn survive_behind(trial: &str, broker: Kind) {
     }
     let mut nemesis = Command::new(env!("CARGO_BIN_EXE_posthaste-nemesis"));
     nemesis.args(["--store", "postgres", "--to", broker.name()]);
-    let ended = nemesis.args(["--seconds", SECONDS_WITH_BROKER, "--seed", SEED]).output().unwrap();
+    let ended = nemesis
+        .args(["--seconds", SECONDS_WITH_BROKER, "--seed", SEED])
+        .output()
+        .expect("the nemesis is built with its tests");
     let said = String::from_utf8_lossy(&ended.stdout);
     assert!(ended.status.success(), "{said}{}", String::from_utf8_lossy(&ended.stderr));
     assert!(

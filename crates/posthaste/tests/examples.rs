@@ -79,6 +79,7 @@ fn in_database(server: &str, database: &str) -> String {
     format!("{base}/{database}")
 }
 
+#[expect(clippy::disallowed_methods, reason = "the connection ends with its client")]
 async fn connect(url: &str) -> Client {
     let (client, connection) = url.parse::<Config>().unwrap().connect(NoTls).await.unwrap();
     tokio::spawn(connection);

@@ -75,7 +75,7 @@ impl Stand {
 #[expect(clippy::disallowed_methods, reason = "tests learn from the environment what must run")]
 fn skip(trial: &str, why: &str) {
     assert!(std::env::var("CI").map_or(true, |ci| ci != "true"), "{trial}: {why}");
-    writeln!(std::io::stderr(), "skipped: {trial}: {why}").unwrap();
+    std::io::stderr().write_all(format!("skipped: {trial}: {why}\n").as_bytes()).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -55,6 +55,10 @@ impl Line {
             open: Mutex::default(),
             returns,
         });
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the task outlives whoever owns the line, to give back what that held; it ends when all is given back"
+        )]
         tokio::spawn(attend(Arc::downgrade(&line), link, returned, ack_wait / SIGNS));
         line
     }

@@ -103,7 +103,7 @@ impl Hold {
         let keys = [self.source().stream(), &names.later, &names.retry, &names.trials];
         let mut command = script(include_str!("../lua/release.lua"), &keys);
         // Rounded up, so that it never comes too early.
-        let pause = millis(after) + u64::from(after.subsec_nanos() % 1_000_000 > 0);
+        let pause = millis(after) + u64::from(!after.subsec_nanos().is_multiple_of(1_000_000));
         self.name(&mut command).arg(pause).arg(pack(&fields)).arg(self.field());
         self.moved(command).await?;
         self.line.note(Note::Due(after));
