@@ -70,7 +70,22 @@ impl Indexes {
         let seen = format!(
             "order = \"key\" needs an index of {table} that begins with {key}, or claims get slower with every row"
         );
-        Finding::warning(KEYS, seen, made(ddl, "order"))
+        let mend = match made(ddl, "order") {
+            Mend::Sql(statements) => Mend::Sql(statements.iter().map(|one| led_by(one, key)).collect()),
+            other => other,
+        };
+        Finding::warning(KEYS, seen, mend)
+    }
+}
+
+/// The statement with an index whose first column is this one: the table may have more columns than `migrate print` shows.
+fn led_by(statement: &str, key: &str) -> String {
+    let Some((before, columns)) = statement.split_once(" (") else { return statement.to_owned() };
+    let quote = columns.chars().next().unwrap_or('"');
+    let quoted = format!("{quote}{key}{quote}");
+    match columns.split_once(',') {
+        Some((_, others)) if !columns.starts_with(&quoted) => format!("{before} ({quoted},{others}"),
+        _ => statement.to_owned(),
     }
 }
 
@@ -122,7 +137,9 @@ mod tests {
                 "{statements:?}"
             );
         }
-        let both = judged(&[&["status", "available_at"], &["partition_key", "created_at"]]);
+        let Some(Mend::Sql(of_keys)) = &none[1].mend else { panic!("{none:?}") };
+        assert!(of_keys[0].contains("(\"ordering_key\", \"created_at\")"), "{of_keys:?}");
+        let both = judged(&[&["status", "available_at"], &["ordering_key", "created_at"]]);
         assert!(both.iter().all(|finding| finding.verdict == Verdict::Ok), "{both:?}");
     }
 }
