@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::envelope::Envelope;
 use crate::lane::LaneName;
-use crate::time::Timestamp;
+use crate::time::{Moment, Timestamp};
 use crate::{BoxFuture, Error, Result};
 
 /// Looks at a store and changes it; every change is recorded with its actor.
@@ -381,6 +381,20 @@ pub enum Command {
         /// Only count.
         dry_run: bool,
     },
+    /// Events that the filter's lane has parked and that are not dead become dead, with a reason. A redrive brings them back.
+    Bury {
+        /// Why.
+        reason: String,
+        /// Only count.
+        dry_run: bool,
+    },
+    /// Events of the filter's lane that are retrying or scheduled become due at this time.
+    Schedule {
+        /// When, by the store's clock.
+        at: Moment,
+        /// Only count.
+        dry_run: bool,
+    },
     /// The filter's lane (or all lanes) stops being driven; what is in flight is finished.
     Pause,
     /// The filter's lane (or all lanes) may be driven again.
@@ -446,6 +460,8 @@ impl Command {
             Self::Redrive { .. } => "redrive",
             Self::Replay { .. } => "replay",
             Self::Discard { .. } => "discard",
+            Self::Bury { .. } => "bury",
+            Self::Schedule { .. } => "schedule",
             Self::Pause => "pause",
             Self::Resume => "resume",
             Self::Seek { .. } => "seek",

@@ -20,6 +20,7 @@ pub mod crash;
 pub mod envelope;
 pub mod error;
 pub mod event;
+pub mod findings;
 pub mod lane;
 pub mod limits;
 pub mod local;

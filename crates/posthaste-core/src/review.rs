@@ -8,16 +8,18 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::admin::{Actor, Applied, Command, Filter, Page, Seek};
-use crate::time::Timestamp;
+use crate::time::{Moment, Timestamp};
 use crate::{BoxFuture, Error, Result};
 
 pub use dead::{DeadCodes, DeadGroup};
 
 /// The words of the record: the names of all commands, and `redefine` for a relay that defines a lane anew.
-pub const VERBS: [&str; 13] = [
+pub const VERBS: [&str; 15] = [
     "redrive",
     "replay",
     "discard",
+    "bury",
+    "schedule",
     "pause",
     "resume",
     "seek",
@@ -31,6 +33,9 @@ pub const VERBS: [&str; 13] = [
 ];
 /// A relay drives a lane with other topics, another order or another way with dead events than the one before.
 pub const REDEFINE: &str = "redefine";
+
+/// These change a lane, to however many events that is something.
+const OF_LANES: [&str; 3] = ["seek", "remove", "rebase"];
 
 /// How many records a page has at most.
 const PAGE_ENTRIES_MAX: u32 = 1_000;
@@ -77,7 +82,7 @@ pub struct AuditFilter {
     pub verb: Option<String>,
     /// Written at or after.
     pub since: Option<Timestamp>,
-    /// Also commands that found nothing to change.
+    /// Also commands that found nothing to change. One that moved or removed a lane always changed something.
     pub with_unchanged: bool,
 }
 
@@ -86,7 +91,9 @@ impl AuditFilter {
         self.actor.as_ref().is_none_or(|actor| *actor == entry.actor.name)
             && self.verb.as_ref().is_none_or(|verb| *verb == entry.command)
             && self.since.is_none_or(|since| entry.at >= since)
-            && (self.with_unchanged || entry.applied.changed > 0)
+            && (self.with_unchanged
+                || entry.applied.changed > 0
+                || OF_LANES.contains(&entry.command.as_str()))
     }
 }
 
@@ -215,7 +222,9 @@ fn filter_fields(filter: &Filter) -> Map<String, Value> {
 
 fn command_fields(command: &Command) -> Map<String, Value> {
     let value = match command {
-        Command::Discard { reason, .. } => json!({ "reason": reason }),
+        Command::Discard { reason, .. } | Command::Bury { reason, .. } => json!({ "reason": reason }),
+        Command::Schedule { at: Moment::At(time), .. } => json!({ "at": time.to_string() }),
+        Command::Schedule { at: Moment::In(span), .. } => json!({ "in_s": span.as_secs() }),
         Command::Seek { to, .. } => {
             let to = match to {
                 Seek::Beginning => "beginning".to_owned(),
@@ -289,6 +298,8 @@ mod tests {
         let since = Some(Timestamp::from_micros(20 * 60_000_000));
         let late = AuditFilter { since, ..AuditFilter::default() };
         assert_eq!(page(&late, 9, None, &entries).0, [4, 3, 2]);
+        let removed = [entry(7, 70, "eve", "remove", 0)];
+        assert_eq!(page(&all, 9, None, &removed).0, [7], "an empty lane that was removed is a change");
         assert!(AuditPicker::new(&all, &Page { after: Some("x".to_owned()), ..Page::first(1) }).is_err());
     }
 
@@ -309,6 +320,8 @@ mod tests {
             Command::Redrive { dry_run },
             Command::Replay { dry_run },
             Command::Discard { reason: reason.clone(), dry_run },
+            Command::Bury { reason: reason.clone(), dry_run },
+            Command::Schedule { at: Moment::In(Duration::ZERO), dry_run },
             Command::Pause,
             Command::Resume,
             Command::Seek { to: Seek::End, dry_run },

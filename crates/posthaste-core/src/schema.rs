@@ -1,5 +1,7 @@
 //! The tables of a store, and the keys of its callers.
 
+use crate::findings::Finding;
+use crate::lane::LaneSpec;
 use crate::{BoxFuture, Result};
 
 /// Makes and checks the tables; never implicit on a server's database.
@@ -9,6 +11,13 @@ pub trait Schema: Send + Sync {
     /// Brings the tables to this binary's version; answers the versions that were applied. Safe to call from several
     /// processes at once.
     fn migrate(&self) -> BoxFuture<'_, Result<Vec<u32>>>;
+    /// Looks for what goes wrong in practice with such tables, their database and its server, where these lanes are to be
+    /// driven. Changes nothing and asks each question for a few seconds at most. What [`status`](Schema::status) and
+    /// [`lanes`](crate::admin::Admin::lanes) say is not said again.
+    fn examine<'a>(&'a self, lanes: &'a [LaneSpec]) -> BoxFuture<'a, Vec<Finding>> {
+        let _ = lanes;
+        Box::pin(async { Vec::new() })
+    }
 }
 
 /// What is there, compared with what this binary wants.

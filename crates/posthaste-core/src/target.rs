@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::findings::Finding;
 use crate::store::Parcel;
 use crate::{BoxFuture, BoxStream, Result};
 
@@ -20,6 +21,12 @@ pub trait Target: Send + Sync {
 
     /// Asks whether the target would take events now.
     fn ping(&self) -> BoxFuture<'_, Result<()>>;
+
+    /// Looks for what goes wrong in practice on the way to it and behind it, beyond what [`ping`](Target::ping) says. Changes
+    /// nothing.
+    fn examine(&self) -> BoxFuture<'_, Vec<Finding>> {
+        Box::pin(async { Vec::new() })
+    }
 }
 
 /// What a target says about one parcel of a burst.

@@ -21,7 +21,7 @@ pub mod metric {
     pub const LEASES_LOST_TOTAL: &str = "posthaste_leases_lost_total";
     /// Counter of panics in a lane's turn, by lane.
     pub const PANICS_TOTAL: &str = "posthaste_lane_panics_total";
-    /// Gauge of a lane's state: 1 active, 2 paused or waiting for its target, 3 error.
+    /// Gauge of a lane's state: 1 active, 2 paused, retired or waiting for its target, 3 error.
     pub const LANE_STATE: &str = "posthaste_lane_state";
     /// Gauge of events sent and not answered, by lane.
     pub const IN_FLIGHT: &str = "posthaste_in_flight";

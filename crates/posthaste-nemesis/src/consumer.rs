@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use posthaste::admin::{Admin as _, Filter, Page};
-use posthaste::broker::amqp::AmqpBroker;
+use posthaste::admin::{Filter, Page};
 use posthaste::consumer::{Consumer, Crew, Cx, Failure as Verdict};
 use posthaste::envelope::Envelope;
 use posthaste::retry::Backoff;
@@ -18,6 +17,7 @@ use posthaste::sql::{Statement, Tx as _, Value};
 use posthaste::target::{DeliverKind, Target};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::brokers;
 use crate::engine::Engine;
 use crate::journal::Pen;
 use crate::lanes::Which;
@@ -74,28 +74,22 @@ pub(crate) fn main(options: &Options) -> Result<()> {
         for &which in Engine::Log.lanes() {
             let policy = Backoff::fixed(Duration::from_millis(50)).attempts(1_000);
             let consumer = consumer(&options.url, which, &options.name)?.retry(policy);
-            crew = crew.consumer(consumer, broker(&options.broker, which)?);
+            crew = crew.consumer(consumer, brokers::open(&options.broker, which)?.broker);
         }
         crew.run(async move { told_to_stop.recv().await.unwrap_or_default() }).await.map_err(Failure::from)
     })
-}
-
-/// RabbitMQ as one lane and its consumers see it: with an exchange of their own, and quick to notice that it is away.
-pub(crate) fn broker(url: &str, which: Which) -> Result<AmqpBroker> {
-    let settings = "tiers=200ms,400ms&confirm_timeout=1500ms&heartbeat=1s&connect_timeout=2s&monitor=1s";
-    Ok(AmqpBroker::at(&format!("{url}?exchange=nemesis-{}&{settings}", which.name()))?)
 }
 
 /// The ids of what died in each group, as the broker says.
 pub(crate) async fn dead(url: &str) -> Result<HashMap<String, Vec<String>>> {
     let mut dead = HashMap::new();
     for &which in Engine::Log.lanes() {
-        let (broker, mut page) = (broker(url, which)?, Page::first(1_000));
+        let (admin, mut page) = (brokers::open(url, which)?.admin, Page::first(1_000));
         let mut filter = Filter::default();
         filter.lane = Some(which.name().parse()?);
         let ids: &mut Vec<String> = dead.entry(which.name().to_owned()).or_default();
         loop {
-            let found = broker.find(&filter, page.clone()).await?;
+            let found = admin.find(&filter, page.clone()).await?;
             ids.extend(found.records.into_iter().map(|record| record.envelope.id));
             match found.next {
                 Some(next) => page.after = Some(next),
@@ -146,7 +140,7 @@ async fn take(cx: &mut Cx<Pool, Hand>, envelope: Arc<Envelope>) -> std::result::
 /// Writes the effects into the files in which deliveries are looked for, in the order in which they were made.
 pub(crate) async fn write_down(direct: &Direct, folder: &Path) -> Result<()> {
     let all = "SELECT consumer, id, key, number, process FROM nemesis_effects ORDER BY nth";
-    let rows = direct.client.query_typed(all, &[]).await?;
+    let rows = direct.wire.postgres()?.query_typed(all, &[]).await?;
     for &which in Engine::Log.lanes() {
         let pen = Pen::append_to(&delivered_file(folder, which))?;
         for row in rows.iter().filter(|row| row.get::<_, &str>(0) == which.name()) {
@@ -160,5 +154,5 @@ pub(crate) async fn write_down(direct: &Direct, folder: &Path) -> Result<()> {
 /// How many events have had an effect, each consumer's for itself.
 pub(crate) async fn count(direct: &Direct) -> Result<i64> {
     let count = "SELECT count(DISTINCT (consumer, id)) FROM nemesis_effects";
-    Ok(direct.client.query_typed_one(count, &[]).await?.try_get(0)?)
+    direct.wire.number(count).await
 }

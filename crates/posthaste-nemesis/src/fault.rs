@@ -47,17 +47,18 @@ pub(crate) enum Fault {
         producer: usize,
         span: Duration,
     },
-    /// SIGKILL of the postmaster.
+    /// SIGKILL of the server: of Postgres the postmaster.
     KillServer {
         down: Duration,
     },
-    /// SIGKILL of one process that serves a client: the postmaster restarts all the others.
+    /// SIGKILL of one process that serves a client: the postmaster restarts all the others. On MariaDB, which has threads, `KILL`
+    /// of one connection.
     KillBackend,
     /// `pg_ctl stop -m fast`.
     StopServer {
         down: Duration,
     },
-    /// `pg_ctl stop -m immediate`.
+    /// `pg_ctl stop -m immediate`; MariaDB stops as it always does.
     QuitServer {
         down: Duration,
     },
@@ -69,7 +70,7 @@ pub(crate) enum Fault {
     StopBroker {
         down: Duration,
     },
-    /// `pg_terminate_backend` of everybody.
+    /// `pg_terminate_backend` or `KILL` of everybody.
     Terminate,
     Cut {
         link: Link,

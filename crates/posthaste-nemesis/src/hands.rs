@@ -10,6 +10,7 @@ use tokio::time::sleep;
 use xtask::servers::Server;
 
 use crate::Result;
+use crate::base::Base;
 use crate::fault::{Fault, Link};
 use crate::plan::Step;
 use crate::stage::{Stage, act_on};
@@ -60,6 +61,14 @@ async fn inflict(stage: &Stage, fault: &Fault, rng: &mut Rng) -> Result<()> {
         Fault::QuitServer { down } => restart(&stage.server, Server::quit, down).await,
         Fault::KillBroker { down } => restart(stage.broker()?, Server::kill, down).await,
         Fault::StopBroker { down } => restart(stage.broker()?, Server::stop, down).await,
+        Fault::KillBackend if stage.base() == Base::Mariadb => {
+            let one = async { Direct::connect(&stage.url).await?.terminate_one(rng).await };
+            // A server that still recovers from the fault before has ended everybody already.
+            if let Err(error) = one.await {
+                stage.note(&format!("nobody to end: {error}"));
+            }
+            Ok(())
+        }
         Fault::KillBackend => {
             if let Some(pid) = some_backend(stage, rng) {
                 // Gone in this moment: then nothing happens, this time.

@@ -1,18 +1,20 @@
 //! `cargo xtask nemesis`: a line of real processes under kills, stops and cuts, and a check of what came of it.
 //!
 //! ```text
-//! producers ──proxy──► Postgres ◄──a proxy each── relays ──► a file for each lane
+//! producers ──proxy──► database ◄──a proxy each── relays ──► a file for each lane
 //!     │                   ▲                         ▲
 //!     └── journals        └──────── faults ─────────┘
 //! ```
 //!
-//! With `--consume` the lanes end in consumers, and with `--to rabbitmq` a RabbitMQ stands between: relays publish to it,
+//! With `--consume` the lanes end in consumers, and with `--to rabbitmq` or `--to nats` a broker stands between: relays publish to it,
 //! consumer processes read from it, and it is killed and cut like everybody else.
 //!
 //! Producers write what they publish into a table of truth in the same transaction. Relays append every delivery to a
 //! file before they acknowledge it. Two hands inflict the faults that the seed decides. Then everything is healed and
 //! drained, and truth and files are compared.
 
+mod base;
+mod brokers;
 mod check;
 mod consumer;
 mod engine;

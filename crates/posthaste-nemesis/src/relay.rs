@@ -73,7 +73,7 @@ async fn relay(options: &Options) -> Result<()> {
     let mut relay = Relay::new(store).id(&options.name).grace(Duration::from_secs(5));
     for &which in options.engine.lanes() {
         let target = if let Some(broker) = &options.broker {
-            Arc::new(crate::consumer::broker(broker, which)?)
+            crate::brokers::open(broker, which)?.broker
         } else if options.consume {
             crate::consumer::target(&options.url, which, &options.name)?
         } else {

@@ -13,6 +13,7 @@ use posthaste_testkit::proxy::Weather;
 use tokio::time::sleep;
 use xtask::{Interrupt, Run};
 
+use crate::base::Base;
 use crate::check::{Evidence, Findings};
 use crate::engine::Engine;
 use crate::fault::{Fault, Link};
@@ -39,11 +40,11 @@ const NAMED_MAX: usize = 10;
 /// What is asked for.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Where the log is.
-    #[arg(long, default_value = "postgres", value_parser = ["postgres"])]
-    store: String,
-    /// Where it is delivered; `local:` is a file that the relay itself writes, `rabbitmq` needs --consume.
-    #[arg(long, default_value = "local:", value_parser = ["local:", "rabbitmq"])]
+    /// Where the events are kept; MariaDB has tables only.
+    #[arg(long, value_enum, default_value_t = Base::Postgres)]
+    store: Base,
+    /// Where it is delivered: `local:` is a file that the relay itself writes, anything else a broker whose consumers are looked at.
+    #[arg(long, default_value = "local:", value_parser = places())]
     to: String,
     /// How events are kept: in the log, or as rows of an outbox table.
     #[arg(long, value_enum, default_value_t = Engine::Log)]
@@ -107,23 +108,21 @@ async fn perform(run: &Arc<Run>, options: &Options, seed: u64, folder: &Path) ->
     if options.engine == Engine::Table && (options.consume || options.to != "local:") {
         return Err("a table is delivered to local: only; leave --consume away".into());
     }
-    let with = With {
-        engine: options.engine,
-        pooled: options.pooled,
-        consume: options.consume,
-        rabbitmq: options.to == "rabbitmq",
-    };
-    let plan = match (with.rabbitmq, with.consume) {
-        (true, true) => Plan::through_broker(seed, length),
-        (true, false) => {
-            return Err("events in RabbitMQ are looked for by consumers; say --consume too".into());
-        }
-        (false, true) => Plan::consuming(seed, length),
-        (false, false) => Plan::new(seed, length),
+    if options.store == Base::Mariadb && (options.engine == Engine::Log || options.pooled) {
+        return Err("MariaDB has no log and no pooler; say --engine table, and leave --pooled away".into());
+    }
+    let broker = crate::brokers::named(&options.to);
+    // What is in a broker is looked for by consumers.
+    let consume = options.consume || broker.is_some();
+    let with = With { base: options.store, engine: options.engine, pooled: options.pooled, consume, broker };
+    let plan = match (with.broker, with.consume) {
+        (Some(_), _) => Plan::through_broker(seed, length),
+        (None, true) => Plan::consuming(seed, length),
+        (None, false) => Plan::new(seed, length),
     };
     let stage = Stage::set(run, folder.to_owned(), seed, with).await?;
     let (gave_up, faults) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
-    if with.rabbitmq {
+    if with.broker.is_some() {
         until_every_lane_flows(&stage).await?;
     }
     let ended = tokio::select! {
@@ -138,17 +137,16 @@ async fn perform(run: &Arc<Run>, options: &Options, seed: u64, folder: &Path) ->
         }
     };
     let judged = match heal.await {
-        Ok(lanes) => judge(&stage, &lanes, options.consume).await,
+        Ok(lanes) => judge(&stage, &lanes, consume).await,
         Err(error) => Err(error),
     };
     keep_server_log(&stage);
     let mut findings = judged?;
     findings.wrong.append(&mut lock(&gave_up));
 
-    let bound =
-        if options.consume { 0 } else { duplicates_max(&lock(&faults), options.engine.lanes().len()) };
+    let bound = if consume { 0 } else { duplicates_max(&lock(&faults), options.engine.lanes().len()) };
     let judgement = &findings.judgement;
-    if options.consume {
+    if consume {
         let not_once = judgement.lost.len() + judgement.phantom.len() + judgement.duplicates;
         println!("{}, seed {seed}, effects other than once: {not_once}", judgement.summary(bound));
     } else {
@@ -161,6 +159,12 @@ async fn perform(run: &Arc<Run>, options: &Options, seed: u64, folder: &Path) ->
         std::fs::write(folder.join("verdict"), told)?;
     }
     Ok(is_good)
+}
+
+/// What can stand after `--to`.
+fn places() -> clap::builder::PossibleValuesParser {
+    let brokers = crate::brokers::ALL.map(|broker| broker.name);
+    std::iter::once("local:").chain(brokers).collect::<Vec<_>>().into()
 }
 
 /// A quorum queue of RabbitMQ 3.10 whose broker was killed while its consumers declared it was seen to confirm nothing and to answer

@@ -9,6 +9,8 @@ use posthaste_testkit::proxy::{Proxy, Weather};
 use xtask::Run;
 use xtask::servers::{Fleet, Kind, Server};
 
+use crate::base::Base;
+use crate::brokers::Between;
 use crate::engine::Engine;
 use crate::fault::Link;
 use crate::journal::Pen;
@@ -26,6 +28,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// What a run is with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct With {
+    /// Where they are kept.
+    pub(crate) base: Base,
     /// How events are kept.
     pub(crate) engine: Engine,
     /// A pooler in front of the server.
@@ -33,7 +37,7 @@ pub(crate) struct With {
     /// Consumers instead of files.
     pub(crate) consume: bool,
     /// A broker between relays and consumers.
-    pub(crate) rabbitmq: bool,
+    pub(crate) broker: Option<&'static Between>,
 }
 
 /// What stands on it can be broken from several tasks.
@@ -59,7 +63,7 @@ pub(crate) struct Stage {
 impl Stage {
     /// Starts the server, makes the tables, and starts everybody.
     pub(crate) async fn set(run: &Arc<Run>, folder: PathBuf, seed: u64, with: With) -> Result<Self> {
-        let Servers { postgres: server, pooler, broker } = blocking(|| start_servers(run, with))?;
+        let Servers { server, pooler, broker } = blocking(|| start_servers(run, with))?;
         let url = server.url();
         with.engine.make(&url).await?;
         Direct::connect(&url).await?.make_tables().await?;
@@ -72,30 +76,33 @@ impl Stage {
         };
         let engine = ["--engine".to_owned(), with.engine.name().to_owned()];
         let mut more: Vec<String> = with.consume.then(|| "--consume".to_owned()).into_iter().collect();
-        if let Some(link) = &broker_link {
-            more = vec!["--broker".to_owned(), format!("amqp://guest:guest@{}/%2f", link.address())];
+        if let (Some(link), Some(broker)) = (&broker_link, with.broker) {
+            more = vec!["--broker".to_owned(), (broker.url)(link.address())];
         }
         let relays_more = [engine.as_slice(), &more].concat();
         let (mut relay_links, mut relays) = (Vec::new(), Vec::new());
         for number in 0..RELAYS {
             let link = Proxy::in_front_of(address_of(&relays_url)?).await?;
-            relays.push(worker(run, &folder, "relay", number, &through(&link), &relays_more));
+            relays.push(worker(run, &folder, "relay", number, &through(with.base, &link), &relays_more));
             relay_links.push(link);
         }
-        for number in 0..if with.rabbitmq { CONSUMERS } else { 0 } {
+        for number in 0..if with.broker.is_some() { CONSUMERS } else { 0 } {
             let link = Proxy::in_front_of(address_of(&url)?).await?;
-            relays.push(worker(run, &folder, "consumer", number, &through(&link), &more));
+            relays.push(worker(run, &folder, "consumer", number, &through(with.base, &link), &more));
             relay_links.push(link);
         }
         let producer_link = Proxy::in_front_of(address_of(&url)?).await?;
+        let producers_url = with.base.at(producer_link.address(), true);
         let producers = (0..PRODUCERS).map(|number| {
             let mut more = [engine.as_slice(), &["--seed".to_owned(), seed.to_string()]].concat();
             // One of them commits without waiting for the disk: what a crash takes back must not have been delivered.
-            more.extend((number == 0).then(|| "--hasty".to_owned()));
-            if with.rabbitmq {
+            // MariaDB has that for all or nobody.
+            let is_hasty = number == 0 && with.base == Base::Postgres;
+            more.extend(is_hasty.then(|| "--hasty".to_owned()));
+            if with.broker.is_some() {
                 more.extend(["--pause-max".to_owned(), PAUSE_MAX_WITH_BROKER.to_string()]);
             }
-            worker(run, &folder, "producer", number, &through(&producer_link), &more)
+            worker(run, &folder, "producer", number, &producers_url, &more)
         });
         let stage = Self {
             producers: producers.collect(),
@@ -114,6 +121,11 @@ impl Stage {
         };
         stage.workers().try_for_each(|worker| lock(worker).start(&[]))?;
         Ok(stage)
+    }
+
+    /// Which database is under test.
+    pub(crate) fn base(&self) -> Base {
+        Base::of(&self.url)
     }
 
     pub(crate) fn workers(&self) -> impl Iterator<Item = &Mutex<Worker>> {
@@ -192,15 +204,15 @@ pub(crate) async fn act_on(
 }
 
 struct Servers {
-    postgres: Server,
+    server: Server,
     pooler: Option<Server>,
     broker: Option<Server>,
 }
 
 fn start_servers(run: &Arc<Run>, with: With) -> Result<Servers> {
-    let mut kinds = vec![Kind::Postgres];
+    let mut kinds = vec![with.base.kind()];
     kinds.extend(with.pooled.then_some(Kind::Pgbouncer));
-    kinds.extend(with.rabbitmq.then_some(Kind::Rabbitmq));
+    kinds.extend(with.broker.map(|broker| broker.kind));
     let mut fleet = Fleet::start(&kinds, run, None)?;
     if let Some((kind, error)) = fleet.lacking.pop() {
         return Err(format!("{} cannot be had: {error}", kind.name()).into());
@@ -209,8 +221,8 @@ fn start_servers(run: &Arc<Run>, with: With) -> Result<Servers> {
         let at = fleet.servers.iter().position(|server| server.kind() == kind)?;
         Some(fleet.servers.remove(at))
     };
-    let (pooler, broker) = (take(Kind::Pgbouncer), take(Kind::Rabbitmq));
-    Ok(Servers { postgres: take(Kind::Postgres).ok_or("no Postgres was started")?, pooler, broker })
+    let (pooler, broker) = (take(Kind::Pgbouncer), with.broker.and_then(|broker| take(broker.kind)));
+    Ok(Servers { server: take(with.base.kind()).ok_or("no database was started")?, pooler, broker })
 }
 
 /// Starting a server waits for it; nothing else is to be done meanwhile.
@@ -239,6 +251,6 @@ fn address_of(url: &str) -> Result<SocketAddr> {
     Ok(address.ok_or("no address in the server's URL")?.parse()?)
 }
 
-fn through(proxy: &Proxy) -> String {
-    format!("postgres://postgres@{}/postgres", proxy.address())
+fn through(base: Base, proxy: &Proxy) -> String {
+    base.at(proxy.address(), false)
 }

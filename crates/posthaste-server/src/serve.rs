@@ -17,12 +17,16 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
+use crate::config::relay::Targets;
 use crate::config::server::Role;
 use crate::exit::{Code, Failure};
-use crate::http::{App, ConnectionLimits, Face, Limits, Metrics, Server, UPKEEP_EVERY, make_room, router};
+use crate::http::{
+    App, ConnectionLimits, Face, Limits, Metrics, Server, UPKEEP_EVERY, Watched, make_room, router,
+};
 use crate::keys;
 use crate::shutdown::Shutdown;
 use crate::supervisor::Supervisor;
+use prune::Retention;
 use welcome::Welcome;
 
 const STORE_PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -64,18 +68,27 @@ pub async fn run(config: Arc<Config>, supervisor: Supervisor, shutdown: Shutdown
     serve_on(&config, store, (public, admin), metrics, (supervisor, shutdown)).await
 }
 
-/// Shows health and metrics on the admin address, if one is configured, while this work is done.
+/// Does this work, and beside it what a process that runs for long does: old events go, and health and metrics are shown on the
+/// admin address, if one is configured.
 ///
 /// # Errors
 /// When the address cannot be bound; otherwise what the work answers.
 pub async fn beside(
     config: &Config,
     store: Arc<dyn Backend>,
+    watched: Watched,
     work: impl Future<Output = Result<(), Failure>>,
 ) -> Result<(), Failure> {
+    let pruning = prune::run(Arc::clone(&store), Retention::of(config), config.prune.interval, "relay");
+    let work = async {
+        tokio::select! {
+            ended = work => ended,
+            () = pruning => Err(Failure::other("remove old events: that ended by itself")),
+        }
+    };
     let Some(address) = config.server.admin_listen else { return work.await };
     let (server, metrics) = (bind(address).await?, Metrics::install()?);
-    let app = App::new(store, limits(config), metrics.clone());
+    let app = App::new(store, limits(config), metrics.clone(), watched);
     let shown = server.run(router(app, Face::Admin), connection_limits(config), std::future::pending());
     tokio::select! {
         ended = work => ended,
@@ -91,10 +104,14 @@ async fn serve_on(
     metrics: Metrics,
     (supervisor, shutdown): (Supervisor, Shutdown),
 ) -> Result<(), Failure> {
-    let app = App::new(Arc::clone(&store), limits(config), metrics.clone());
-    let relay = match config.lanes.is_empty() || !config.server.roles.contains(&Role::Relay) {
-        true => None,
-        false => Some(crate::config::relay::build(config, Arc::clone(&store))?),
+    let is_relay = !config.lanes.is_empty() && config.server.roles.contains(&Role::Relay);
+    let targets = if is_relay { Targets::open(config)? } else { Targets::default() };
+    let are_needed = !config.server.roles.contains(&Role::Api);
+    let watched = Watched { targets: targets.shown(), are_needed };
+    let app = App::new(Arc::clone(&store), limits(config), metrics.clone(), watched);
+    let relay = match is_relay {
+        true => Some(crate::config::relay::build(config, Arc::clone(&store), &targets)?),
+        false => None,
     };
     let stop = CancellationToken::new();
     let mut work: JoinSet<Result<(), Failure>> = JoinSet::new();
@@ -116,12 +133,8 @@ async fn serve_on(
     // Ends with this function, whatever it does then.
     let mut background = JoinSet::new();
     background.spawn(upkeep(metrics));
-    let retention = prune::Retention {
-        retain: config.store.retain,
-        retain_max: config.store.retain_max,
-        retain_inbox: config.store.retain_inbox,
-    };
-    background.spawn(prune::run(Arc::clone(&store), retention, config.prune.interval));
+    let retention = Retention::of(config);
+    background.spawn(prune::run(Arc::clone(&store), retention, config.prune.interval, "serve"));
     background.spawn(supervisor.clone().beat());
     supervisor.ready();
     let ended = tokio::select! {
@@ -229,6 +242,7 @@ fn limits(config: &Config) -> Limits {
         body_timeout: server.body_timeout,
         request_timeout: server.request_timeout,
         source: server.source.clone(),
+        operators: server.operators.clone(),
     }
 }
 

@@ -25,8 +25,8 @@ pub enum Fault {
 impl Fault {
     /// What this error means, if it is one of a driver that is compiled in. What caused it is not looked at.
     pub fn of(error: &(dyn StdError + 'static)) -> Option<Self> {
-        let known: [fn(&(dyn StdError + 'static)) -> Option<Self>; 4] =
-            [of_sqlx, of_postgres, of_pool, of_rusqlite];
+        let known: [fn(&(dyn StdError + 'static)) -> Option<Self>; 6] =
+            [of_sqlx, of_postgres, of_pool, of_rusqlite, of_diesel, of_sea_orm];
         known.iter().find_map(|of| of(error))
     }
 
@@ -70,7 +70,7 @@ impl Fault {
     }
 }
 
-#[cfg(any(feature = "sqlx-postgres", feature = "sqlx-sqlite"))]
+#[cfg(any(feature = "sqlx-postgres", feature = "sqlx-sqlite", feature = "sqlx-mysql", feature = "sea-orm"))]
 fn of_sqlx(error: &(dyn StdError + 'static)) -> Option<Fault> {
     match error.downcast_ref::<sqlx::Error>()? {
         sqlx::Error::PoolTimedOut => Some(Fault::Exhausted),
@@ -89,7 +89,12 @@ fn of_sqlx(error: &(dyn StdError + 'static)) -> Option<Fault> {
     }
 }
 
-#[cfg(not(any(feature = "sqlx-postgres", feature = "sqlx-sqlite")))]
+#[cfg(not(any(
+    feature = "sqlx-postgres",
+    feature = "sqlx-sqlite",
+    feature = "sqlx-mysql",
+    feature = "sea-orm"
+)))]
 fn of_sqlx(_: &(dyn StdError + 'static)) -> Option<Fault> {
     None
 }
@@ -136,6 +141,62 @@ fn of_rusqlite(error: &(dyn StdError + 'static)) -> Option<Fault> {
 
 #[cfg(not(feature = "rusqlite"))]
 fn of_rusqlite(_: &(dyn StdError + 'static)) -> Option<Fault> {
+    None
+}
+
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-sqlite", feature = "diesel-async"))]
+fn of_diesel(error: &(dyn StdError + 'static)) -> Option<Fault> {
+    use diesel::result::{DatabaseErrorKind as Kind, Error};
+    #[cfg(feature = "diesel-async")]
+    if let Some(fault) = of_diesel_pool(error) {
+        return Some(fault);
+    }
+    match error.downcast_ref::<Error>()? {
+        Error::DatabaseError(kind, said) => Some(match kind {
+            Kind::UnableToSendCommand | Kind::ClosedConnection | Kind::ReadOnlyTransaction => {
+                Fault::Connection
+            }
+            Kind::SerializationFailure => Fault::Conflict,
+            Kind::NotNullViolation | Kind::CheckViolation => Fault::Invalid,
+            // SQLite's; diesel has no kind for it.
+            _ if said.message().starts_with("database is locked") => Fault::Conflict,
+            _ => Fault::Other,
+        }),
+        Error::BrokenTransactionManager => Some(Fault::Connection),
+        _ => Some(Fault::Other),
+    }
+}
+
+#[cfg(not(any(feature = "diesel-postgres", feature = "diesel-sqlite", feature = "diesel-async")))]
+fn of_diesel(_: &(dyn StdError + 'static)) -> Option<Fault> {
+    None
+}
+
+#[cfg(feature = "diesel-async")]
+fn of_diesel_pool(error: &(dyn StdError + 'static)) -> Option<Fault> {
+    use diesel_async::pooled_connection::deadpool::PoolError;
+    match error.downcast_ref::<PoolError>()? {
+        PoolError::Timeout(_) => Some(Fault::Exhausted),
+        _ => Some(Fault::Connection),
+    }
+}
+
+#[cfg(feature = "sea-orm")]
+fn of_sea_orm(error: &(dyn StdError + 'static)) -> Option<Fault> {
+    use sea_orm::{ConnAcquireErr, DbErr, RuntimeErr};
+    match error.downcast_ref::<DbErr>()? {
+        DbErr::ConnectionAcquire(ConnAcquireErr::Timeout) => Some(Fault::Exhausted),
+        DbErr::ConnectionAcquire(_) => Some(Fault::Connection),
+        // It does not name what it holds as its source; what sqlx leaves to its own source is a connection's.
+        DbErr::Conn(RuntimeErr::SqlxError(said))
+        | DbErr::Exec(RuntimeErr::SqlxError(said))
+        | DbErr::Query(RuntimeErr::SqlxError(said)) => Some(of_sqlx(&**said).unwrap_or(Fault::Connection)),
+        _ => Some(Fault::Other),
+    }
+}
+
+#[cfg(not(feature = "sea-orm"))]
+fn of_sea_orm(_: &(dyn StdError + 'static)) -> Option<Fault> {
     None
 }
 
@@ -206,5 +267,20 @@ mod tests {
         assert_eq!(Fault::of(&rusqlite::Error::SqliteFailure(constraint, None)), Some(Fault::Invalid));
         let timeout = deadpool_postgres::PoolError::Timeout(deadpool_postgres::TimeoutType::Wait);
         assert_eq!(Fault::of(&timeout), Some(Fault::Exhausted));
+    }
+
+    #[test]
+    fn what_diesel_and_sea_orm_say_means_the_same() {
+        use diesel::result::{DatabaseErrorKind as Kind, Error};
+        let said = |kind| Error::DatabaseError(kind, Box::new("words".to_owned()));
+        assert_eq!(Fault::of(&said(Kind::SerializationFailure)), Some(Fault::Conflict));
+        assert_eq!(Fault::of(&said(Kind::ClosedConnection)), Some(Fault::Connection));
+        assert_eq!(Fault::of(&said(Kind::CheckViolation)), Some(Fault::Invalid));
+        assert_eq!(Fault::of(&said(Kind::UniqueViolation)), Some(Fault::Other));
+        let full = sea_orm::DbErr::ConnectionAcquire(sea_orm::ConnAcquireErr::Timeout);
+        assert_eq!(Fault::of(&full), Some(Fault::Exhausted));
+        let cut = sqlx::Error::Io(std::io::Error::other("cut")).into();
+        let cut = sea_orm::DbErr::Exec(sea_orm::RuntimeErr::SqlxError(cut));
+        assert_eq!(Fault::of(&cut), Some(Fault::Connection));
     }
 }

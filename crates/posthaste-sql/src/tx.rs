@@ -12,8 +12,8 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a transaction that Posthaste can publish in",
     label = "not a transaction",
-    note = "pass `&mut tx`, where `tx` comes from sqlx, tokio-postgres or deadpool-postgres, and enable the feature of that name",
-    note = "rusqlite blocks: use `publish_blocking` with its `Transaction`"
+    note = "pass `&mut tx`, where `tx` comes from sqlx, tokio-postgres, deadpool-postgres, diesel-async or sea-orm, and enable the feature of that name",
+    note = "rusqlite and diesel block: use `publish_blocking` with a `Transaction` or `DieselTx`"
 )]
 pub trait Tx: Send {
     /// Which SQL this transaction speaks.
@@ -26,7 +26,7 @@ pub trait Tx: Send {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a blocking transaction that Posthaste can publish in",
     label = "not a blocking transaction",
-    note = "pass `&mut tx`, where `tx` is a `rusqlite::Transaction`, and enable the feature `rusqlite`"
+    note = "pass `&mut tx`, where `tx` is a `rusqlite::Transaction` or a `DieselTx` around diesel's connection, and enable the feature `rusqlite`, `diesel-postgres` or `diesel-sqlite`"
 )]
 pub trait BlockingTx {
     /// Which SQL this transaction speaks.
@@ -38,7 +38,7 @@ pub trait BlockingTx {
 /// A pool that begins transactions which own their connection; dropping one rolls it back.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a database pool that Posthaste knows",
-    note = "sqlx's `PgPool`, `MySqlPool` and `SqlitePool` and deadpool-postgres' `Pool` are, behind the features `sqlx-postgres`, `sqlx-mysql`, `sqlx-sqlite` and `deadpool-postgres`"
+    note = "sqlx's `PgPool`, `MySqlPool` and `SqlitePool` and the `Pool` of deadpool-postgres and of diesel-async's deadpool are, and sea-orm's `DatabaseConnection`; each behind the feature of its name"
 )]
 pub trait Database: Clone + Send + Sync + 'static {
     /// The transaction this pool begins.

@@ -107,9 +107,17 @@ impl StoreBench {
     /// # Errors
     /// What the store says, or that it is held.
     pub async fn drive_as(&self, spec: &LaneSpec, owner: &Owner) -> Result<Driver, Verdict> {
+        let driver = self.try_drive_as(spec, owner).await?;
+        driver.ok_or_else(|| Verdict::broken(format_args!("lane {} is not free", spec.name)))
+    }
+
+    /// Takes the lane as this owner, if it is free.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn try_drive_as(&self, spec: &LaneSpec, owner: &Owner) -> Result<Option<Driver>, Verdict> {
         let lease = self.store.acquire(spec, owner).await?;
-        let lease = lease.ok_or_else(|| Verdict::broken(format_args!("lane {} is not free", spec.name)))?;
-        Ok(Driver { store: Arc::clone(&self.store), lease })
+        Ok(lease.map(|lease| Driver { store: Arc::clone(&self.store), lease }))
     }
 
     /// Whether the lane can be taken by somebody new.

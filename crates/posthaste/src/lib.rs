@@ -9,9 +9,9 @@ extern crate self as posthaste;
 pub mod broker;
 pub mod store;
 pub mod target;
-#[cfg(any(feature = "amqp", feature = "postgres"))]
+#[cfg(any(feature = "amqp", feature = "nats", feature = "redis", feature = "postgres"))]
 mod tls;
-#[cfg(any(feature = "amqp", feature = "postgres", feature = "mysql"))]
+#[cfg(any(feature = "amqp", feature = "nats", feature = "redis", feature = "postgres", feature = "mysql"))]
 mod url;
 
 #[cfg(feature = "derive")]
@@ -37,4 +37,6 @@ mod pages {
     struct TestYourHandlers;
     #[doc = include_str!("../../../docs/rabbitmq.md")]
     struct Rabbitmq;
+    #[doc = include_str!("../../../docs/redis.md")]
+    struct Redis;
 }

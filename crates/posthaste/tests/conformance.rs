@@ -6,8 +6,10 @@
 mod conformance {
     pub(crate) mod deadpool_postgres;
     pub(crate) mod mariadb;
+    pub(crate) mod nats;
     pub(crate) mod postgres;
     pub(crate) mod rabbitmq;
+    pub(crate) mod redis;
     pub(crate) mod rusqlite;
     pub(crate) mod sqlite;
     pub(crate) mod sqlx_mysql;
@@ -53,7 +55,13 @@ fn main() -> ExitCode {
             Arc::new(conformance::sqlx_mysql::SqlxMysqlDriver),
             Arc::new(conformance::deadpool_postgres::DeadpoolPostgresDriver),
         ],
-        &[Arc::new(LocalRigs), Arc::new(quorum), Arc::new(classic)],
+        &[
+            Arc::new(LocalRigs),
+            Arc::new(quorum),
+            Arc::new(classic),
+            Arc::new(conformance::nats::NatsRigs),
+            Arc::new(conformance::redis::RedisRigs),
+        ],
         // A file, so that child processes find it, and no server beside the broker's.
         &(Arc::new(conformance::sqlx_sqlite::SqlxSqliteDriver) as Arc<dyn DriverRigMaker>),
     )

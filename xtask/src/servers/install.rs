@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use super::account::is_root;
 use super::kind::{Kind, find};
+use super::nats;
 use crate::error::{Doing as _, Error, Result};
 use crate::interrupt::Interrupt;
 use crate::run::Run;
@@ -26,6 +27,9 @@ const LOCK: &str = "/run/posthaste-xtask-install.lock";
 /// # Errors
 /// `Unavailable` when packages are missing and we are not root, there is no apt, or apt failed.
 pub(super) fn ensure(kinds: &[Kind], run: &Run) -> Result<()> {
+    if kinds.contains(&Kind::Nats) {
+        nats::fetch(run);
+    }
     if missing(kinds).is_empty() {
         return Ok(());
     }

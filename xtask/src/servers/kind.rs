@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use rustix::process::Signal;
 
+use super::nats;
+
 /// A server that tests can ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 #[non_exhaustive]
@@ -84,7 +86,7 @@ impl Kind {
                 Some(PathBuf::from("/usr/lib/rabbitmq/bin/rabbitmq-server")).filter(|path| path.exists())
             }
             Self::Redis => find("redis-server"),
-            Self::Nats => find("nats-server"),
+            Self::Nats => nats::current().or_else(|| find("nats-server")),
         }
     }
 }

@@ -27,9 +27,15 @@ impl Mariadb {
         Ok(Self { home, port: Port::claim()? })
     }
 
-    /// What both programs must be told: our folder, and as root that we mean it.
+    /// Settings of a test's own, which a restart makes count; nobody else's.
+    fn settings(&self) -> PathBuf {
+        self.home.join("server.cnf")
+    }
+
+    /// What both programs must be told: our settings and our folder, and as root that we mean it.
     fn common(&self, command: &mut Command) {
-        command.arg("--no-defaults").arg(format!("--datadir={}", self.home.join("data").display()));
+        command.arg(format!("--defaults-file={}", self.settings().display()));
+        command.arg(format!("--datadir={}", self.home.join("data").display()));
         if is_root() {
             command.arg("--user=root");
         }
@@ -39,6 +45,7 @@ impl Mariadb {
 impl Recipe for Mariadb {
     fn prepare(&self) -> Result<Option<Command>> {
         fs::write(self.home.join("account.sql"), ACCOUNT).doing("write account.sql")?;
+        fs::write(self.settings(), "[mariadbd]\n").doing("write server.cnf")?;
         let program =
             find("mariadb-install-db").ok_or_else(|| Error::Unavailable("no mariadb-install-db".into()))?;
         let mut install = Command::new(program);

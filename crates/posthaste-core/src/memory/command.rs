@@ -23,6 +23,8 @@ impl State {
             Command::Redrive { dry_run } => self.redrive(filter, *dry_run, now)?,
             Command::Replay { dry_run } => self.replay(filter, *dry_run, now)?,
             Command::Discard { reason, dry_run } => self.discard(filter, reason, *dry_run, now)?,
+            Command::Bury { reason, dry_run } => self.bury(filter, reason, *dry_run, now)?,
+            Command::Schedule { at, dry_run } => self.schedule(filter, at.resolve(now), *dry_run, now)?,
             Command::Pause => self.each_lane(filter, |lane| {
                 lane.state = LaneState::Paused;
                 lane.reason = None;
@@ -124,6 +126,27 @@ impl State {
             let row = lane.parked.get_mut(&seq).expect("only parked events are meant");
             row.discard("discarded", reason, now);
             lane.discarded += 1;
+        }))
+    }
+
+    fn bury(&mut self, filter: &Filter, reason: &str, dry_run: bool, now: Timestamp) -> Result<Applied> {
+        let name = self.lane_of(filter)?;
+        let lane = &self.lanes[&name];
+        let mut meant = self.meant(filter, &name, EventState::is_pending);
+        meant.retain(|seq| lane.parked.contains_key(seq));
+        Ok(self.change(&name, &meant, dry_run, now, |lane, seq| {
+            let row = lane.parked.get_mut(&seq).expect("only parked events are meant");
+            row.discard("buried", reason, now);
+            row.state = ParkedState::Dead;
+        }))
+    }
+
+    fn schedule(&mut self, filter: &Filter, at: Timestamp, dry_run: bool, now: Timestamp) -> Result<Applied> {
+        let name = self.lane_of(filter)?;
+        let is_timed = |state| matches!(state, EventState::Retrying | EventState::Scheduled);
+        let meant = self.meant(filter, &name, is_timed);
+        Ok(self.change(&name, &meant, dry_run, now, |lane, seq| {
+            lane.parked.get_mut(&seq).expect("what waits for a time has a row").available_at = Some(at);
         }))
     }
 
@@ -308,6 +331,8 @@ fn is_dry_run(command: &Command) -> bool {
         Command::Redrive { dry_run }
         | Command::Replay { dry_run }
         | Command::Discard { dry_run, .. }
+        | Command::Bury { dry_run, .. }
+        | Command::Schedule { dry_run, .. }
         | Command::Seek { dry_run, .. }
         | Command::Skip { dry_run, .. }
         | Command::Remove { dry_run }

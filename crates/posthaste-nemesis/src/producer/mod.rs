@@ -9,12 +9,11 @@ use std::time::Duration;
 use clap::Args;
 use fastrand::Rng;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::JoinSet;
-use tokio_postgres::{Client, NoTls};
 
 use self::shape::Shape;
 use self::transaction::{Fate, Session};
 use crate::Result;
+use crate::base::{Base, Wire};
 use crate::engine::Engine;
 use crate::journal::Pen;
 
@@ -23,8 +22,6 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(6);
 const CONNECT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// Prepared transactions that were left behind are looked for after so many others.
 const RESOLVE_EVERY: u64 = 25;
-/// What its connections are called in `pg_stat_activity`.
-pub(crate) const APPLICATION: &str = "nemesis-producer";
 
 /// What a producer is told.
 #[derive(Debug, Args)]
@@ -82,36 +79,33 @@ struct Producer {
 impl Producer {
     /// Publishes on one connection until that fails.
     async fn turn(&mut self) {
-        let mut tasks = JoinSet::new();
-        let connected = tokio::time::timeout(ANSWER_WITHIN, self.connect(&mut tasks)).await;
+        let connected = tokio::time::timeout(ANSWER_WITHIN, self.connect()).await;
         match connected {
-            Ok(Ok(client)) => while self.one_more(&client).await.is_ok() {},
+            Ok(Ok(wire)) => while self.one_more(&wire).await.is_ok() {},
             Ok(Err(error)) => eprintln!("{}: {error}", self.options.name),
             Err(_) => eprintln!("{}: no connection within {ANSWER_WITHIN:?}", self.options.name),
         }
         tokio::time::sleep(CONNECT_AGAIN_AFTER).await;
     }
 
-    async fn connect(&mut self, tasks: &mut JoinSet<()>) -> Result<Client> {
-        let mut config: tokio_postgres::Config = self.options.url.parse()?;
-        let (client, connection) = config.application_name(APPLICATION).connect(NoTls).await?;
-        tasks.spawn(async move { drop(connection.await) });
+    async fn connect(&mut self) -> Result<Wire> {
+        let wire = Wire::connect(&self.options.url, true).await?;
         if self.options.hasty {
-            client.batch_execute("SET synchronous_commit = off").await?;
+            wire.say("SET synchronous_commit = off").await?;
         }
-        self.resolve(&client).await?;
-        Ok(client)
+        self.resolve(&wire).await?;
+        Ok(wire)
     }
 
     /// One transaction; an error means that the connection is of no more use.
-    async fn one_more(&mut self, client: &Client) -> Result<()> {
+    async fn one_more(&mut self, wire: &Wire) -> Result<()> {
         self.count += 1;
         if self.count.is_multiple_of(RESOLVE_EVERY) {
-            tokio::time::timeout(ANSWER_WITHIN, self.resolve(client)).await??;
+            tokio::time::timeout(ANSWER_WITHIN, self.resolve(wire)).await??;
         }
         let name = format!("{}-{}", self.options.name, self.count);
         let shape = Shape::roll(&mut self.rng);
-        let session = Session { client, name: &name, within: ANSWER_WITHIN, engine: self.options.engine };
+        let session = Session { wire, name: &name, within: ANSWER_WITHIN, engine: self.options.engine };
         let ended = session.perform(&shape).await;
         let events = ended.events;
         let hasty = if self.options.hasty { "hasty" } else { "sync" };
@@ -129,14 +123,16 @@ impl Producer {
     }
 
     /// Ends what a process of this number prepared and did not end.
-    async fn resolve(&mut self, client: &Client) -> Result<()> {
+    async fn resolve(&mut self, wire: &Wire) -> Result<()> {
+        if wire.base() == Base::Mariadb {
+            return Ok(());
+        }
         let (number, _) = self.options.name.split_once('.').ok_or("a producer's name has a dot")?;
         let ours = format!("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE '{number}.%' ORDER BY gid");
-        for row in client.query_typed(&ours, &[]).await? {
-            let gid: &str = row.try_get(0)?;
+        for gid in wire.rows(&ours).await?.into_iter().flatten().flatten() {
             let verb = if self.rng.bool() { "COMMIT" } else { "ROLLBACK" };
-            // What was on its way when a connection broke may have ended it meanwhile.
-            let _ = client.batch_execute(&format!("{verb} PREPARED '{gid}'")).await;
+            // Somebody else may have ended it meanwhile.
+            let _ = wire.say(&format!("{verb} PREPARED '{gid}'")).await;
         }
         Ok(())
     }

@@ -14,14 +14,13 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::shape::{End, How, Key, Part, Shape};
+use crate::base::{Base, LOCK_TIMEOUT, Wire};
 use crate::engine::Engine;
 use crate::lanes::POISON;
 use crate::{Failure, Result};
 
 /// The numbers of a key's events go up by at least one with each event, and by this with each transaction.
 const NUMBERS_PER_TRANSACTION: i64 = 1_000;
-/// Whoever waits longer for a key gives up: its owner may be frozen.
-const LOCK_TIMEOUT: &str = "2s";
 
 /// What the producer knows about the end of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +40,7 @@ pub(super) struct Ended {
 
 /// A transaction on a connection that nobody else uses.
 pub(super) struct Session<'a> {
-    pub(super) client: &'a Client,
+    pub(super) wire: &'a Wire,
     pub(super) name: &'a str,
     pub(super) within: Duration,
     pub(super) engine: Engine,
@@ -64,14 +63,7 @@ impl Session<'_> {
 
     /// Everything but the end; answers how many events are left.
     async fn publish(&self, shape: &Shape) -> Result<u32> {
-        self.say(&format!(
-            "BEGIN ISOLATION LEVEL {}; SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'",
-            shape.isolation
-        ))
-        .await?;
-        if shape.early {
-            self.say("SELECT pg_current_xact_id()").await?;
-        }
+        self.say(&self.beginning(shape)).await?;
         let mut first = HashMap::new();
         for key in &shape.keys {
             first.insert(*key, self.lock(*key).await? * NUMBERS_PER_TRANSACTION);
@@ -88,26 +80,42 @@ impl Session<'_> {
                 left += part.how.events();
             }
         }
-        for key in shape.keys.iter().filter(|key| key.is_advisory()) {
-            self.say(&format!("UPDATE nemesis_aggregates SET n = n + 1 WHERE key = '{}'", key.name()))
-                .await?;
+        for key in shape.keys.iter().filter(|key| self.is_advisory(**key)) {
+            self.say(&raise(*key)).await?;
         }
         tokio::time::sleep(shape.pause).await;
         Ok(left)
     }
 
+    fn beginning(&self, shape: &Shape) -> String {
+        match self.wire.base() {
+            Base::Postgres => format!(
+                "BEGIN ISOLATION LEVEL {}; SET LOCAL lock_timeout = '{}ms'; {}",
+                shape.isolation,
+                LOCK_TIMEOUT.as_millis(),
+                if shape.early { "SELECT pg_current_xact_id()" } else { "" }
+            ),
+            Base::Mariadb => {
+                format!("SET TRANSACTION ISOLATION LEVEL {}; START TRANSACTION", shape.isolation)
+            }
+        }
+    }
+
+    /// Whether a key is locked by an advisory lock. Those of MariaDB do not end with a transaction.
+    fn is_advisory(&self, key: Key) -> bool {
+        key.is_advisory() && self.wire.base() == Base::Postgres
+    }
+
     /// Locks a key to the end of the transaction; answers a number that is higher than all before.
     async fn lock(&self, key: Key) -> Result<i64> {
-        let name = key.name();
-        let statement = if key.is_advisory() {
+        let now = format!("SELECT n FROM nemesis_aggregates WHERE \"key\" = '{}'", key.name());
+        if self.is_advisory(key) {
             // A statement of its own: the next one must see what was committed while this one waited.
             self.say(&format!("SELECT pg_advisory_xact_lock({})", key.0)).await?;
-            format!("SELECT n + 1 FROM nemesis_aggregates WHERE key = '{name}'")
-        } else {
-            format!("UPDATE nemesis_aggregates SET n = n + 1 WHERE key = '{name}' RETURNING n")
-        };
-        let row = self.answer(self.client.query_typed_one(&statement, &[])).await?;
-        Ok(row.try_get(0)?)
+            return Ok(self.answer(self.wire.number(&now)).await? + 1);
+        }
+        self.say(&raise(key)).await?;
+        self.answer(self.wire.number(&now)).await
     }
 
     async fn insert(&self, part: &Part, index: u32, number: i64) -> Result<()> {
@@ -123,7 +131,8 @@ impl Session<'_> {
         let key = part.key.map(Key::name);
         let quoted = key.as_ref().map_or_else(|| "NULL".to_owned(), |key| format!("'{key}'"));
         let (name, events) = (self.name, part.how.events());
-        let columns = format!("{} (event_id, event_type, topic, key, payload)", self.engine.events());
+        let series = self.wire.base().series(events);
+        let columns = format!("{} (event_id, event_type, topic, \"key\", payload)", self.engine.events());
         match part.how {
             How::Outbox { .. } if self.engine == Engine::Log => {
                 let event =
@@ -132,26 +141,10 @@ impl Session<'_> {
                     Some(key) => event.key(key),
                     None => event.no_key(),
                 };
-                let mut tx = OpenTx(self.client);
+                let mut tx = OpenTx(self.wire.postgres()?);
                 self.answer(Outbox::new("").publish(&mut tx, event)).await?;
             }
-            // Producers of a table know nothing of the library.
-            How::Values(_) | How::Outbox { .. } => {
-                let rows = (0..events).map(|n| {
-                    let (id, number) = (index + n, number + i64::from(n));
-                    format!("('{name}-{id}', '{event_type}', '{topic}', {quoted}, '{number}')")
-                });
-                self.say(&format!("INSERT INTO {columns} VALUES {}", rows.collect::<Vec<_>>().join(", ")))
-                    .await?;
-            }
-            How::Select(_) => {
-                self.say(&format!(
-                    "INSERT INTO {columns} SELECT '{name}-' || ({index} + g), '{event_type}', '{topic}', {quoted}, \
-                     ({number} + g)::text::bytea FROM generate_series(0, {events} - 1) g"
-                ))
-                .await?;
-            }
-            How::Copy(_) => {
+            How::Copy(_) if self.wire.base() == Base::Postgres => {
                 let mut text = String::new();
                 for n in 0..events {
                     let (id, number) = (index + n, number + i64::from(n));
@@ -160,17 +153,33 @@ impl Session<'_> {
                 }
                 self.answer(self.copy(&format!("COPY {columns} FROM STDIN"), text)).await?;
             }
+            // Producers of a table know nothing of the library.
+            How::Values(_) | How::Copy(_) | How::Outbox { .. } => {
+                let rows = (0..events).map(|n| {
+                    let (id, number) = (index + n, number + i64::from(n));
+                    format!("('{name}-{id}', '{event_type}', '{topic}', {quoted}, '{number}')")
+                });
+                self.say(&format!("INSERT INTO {columns} VALUES {}", rows.collect::<Vec<_>>().join(", ")))
+                    .await?;
+            }
+            How::Select(_) => {
+                let payload = self.wire.base().payload(&format!("{number} + g"));
+                self.say(&format!(
+                    "INSERT INTO {columns} SELECT '{name}-' || ({index} + g), '{event_type}', '{topic}', {quoted}, {payload} \
+                     FROM {series}"
+                ))
+                .await?;
+            }
         }
         self.say(&format!(
-            "INSERT INTO nemesis_truth (id, tx, event_type, topic, key, n) \
-             SELECT '{name}-' || ({index} + g), '{name}', '{event_type}', '{topic}', {quoted}, {number} + g \
-             FROM generate_series(0, {events} - 1) g"
+            "INSERT INTO nemesis_truth (id, tx, event_type, topic, \"key\", n) \
+             SELECT '{name}-' || ({index} + g), '{name}', '{event_type}', '{topic}', {quoted}, {number} + g FROM {series}"
         ))
         .await
     }
 
     async fn copy(&self, statement: &str, text: String) -> Result<()> {
-        let sink = self.client.copy_in::<_, Cursor<Vec<u8>>>(statement).await?;
+        let sink = self.wire.postgres()?.copy_in::<_, Cursor<Vec<u8>>>(statement).await?;
         let mut sink = std::pin::pin!(sink);
         sink.send(Cursor::new(text.into_bytes())).await?;
         sink.finish().await?;
@@ -182,6 +191,14 @@ impl Session<'_> {
         match shape.end {
             End::Commit => self.last_word("COMMIT", Fate::Committed, events).await,
             End::Rollback => self.last_word("ROLLBACK", Fate::RolledBack, events).await,
+            // A transaction in two phases would be begun in another way there; the pause is what others notice.
+            End::TwoPhase { pause, then } if self.wire.base() == Base::Mariadb => {
+                tokio::time::sleep(pause).await;
+                match then {
+                    Some(false) => self.last_word("ROLLBACK", Fate::RolledBack, events).await,
+                    _ => self.last_word("COMMIT", Fate::Committed, events).await,
+                }
+            }
             End::TwoPhase { pause, then } => {
                 let prepare = format!("PREPARE TRANSACTION '{name}'");
                 let prepared = self.last_word(&prepare, Fate::Unknown, events).await;
@@ -205,22 +222,22 @@ impl Session<'_> {
     /// Says how it ends. Refused for a conflict it is rolled back; without an answer nobody knows.
     async fn last_word(&self, word: &str, meant: Fate, events: u32) -> Ended {
         let is_final = word == "COMMIT" || word.starts_with("PREPARE");
-        match tokio::time::timeout(self.within, self.client.batch_execute(word)).await {
+        match tokio::time::timeout(self.within, self.wire.say(word)).await {
             Ok(Ok(())) => Ended { fate: meant, events, broken: None },
             Ok(Err(error)) if is_final && is_conflict(&error) => {
                 let broken = self.say("ROLLBACK").await.err();
                 Ended { fate: Fate::RolledBack, events: 0, broken }
             }
             // Whether it was heard or not, it is not committed.
-            Ok(Err(error)) if word == "ROLLBACK" => Ended { fate: meant, events, broken: Some(error.into()) },
+            Ok(Err(error)) if word == "ROLLBACK" => Ended { fate: meant, events, broken: Some(error) },
             Err(late) if word == "ROLLBACK" => Ended { fate: meant, events, broken: Some(late.into()) },
-            Ok(Err(error)) => Ended { fate: Fate::Unknown, events, broken: Some(error.into()) },
+            Ok(Err(error)) => Ended { fate: Fate::Unknown, events, broken: Some(error) },
             Err(late) => Ended { fate: Fate::Unknown, events, broken: Some(late.into()) },
         }
     }
 
     async fn say(&self, sql: &str) -> Result<()> {
-        self.answer(self.client.batch_execute(sql)).await
+        self.answer(self.wire.say(sql)).await
     }
 
     async fn answer<T, E: Into<Failure>>(
@@ -231,8 +248,14 @@ impl Session<'_> {
     }
 }
 
-fn is_conflict(error: &tokio_postgres::Error) -> bool {
-    error.code().is_some_and(|code| {
+/// Moves the number of a key, which locks its row.
+fn raise(key: Key) -> String {
+    format!("UPDATE nemesis_aggregates SET n = n + 1 WHERE \"key\" = '{}'", key.name())
+}
+
+fn is_conflict(error: &Failure) -> bool {
+    let code = error.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::code);
+    code.is_some_and(|code| {
         [
             SqlState::T_R_SERIALIZATION_FAILURE,
             SqlState::T_R_DEADLOCK_DETECTED,

@@ -1,4 +1,4 @@
-//! How fast a target publishes to RabbitMQ what it is handed, against the bare client: with bare payloads, and with the same
+//! How fast a target publishes to a broker what it is handed, against the bare client: with bare payloads, and with the same
 //! messages.
 
 use std::sync::Arc;
@@ -12,23 +12,24 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::PublishArgs;
+use super::bed::{self, Bed, Message};
 use super::figures::{Round, Summary, hundredths, median, progress};
-use super::rabbitmq::Bed;
+use super::relay::scheme;
 use crate::exit::{Code, Failure};
 
 /// What a lane keeps unanswered unless it is told otherwise.
 const WINDOW: usize = 1_000;
 
 pub(super) async fn measure(args: &PublishArgs, url: &str) -> Result<Summary, Failure> {
-    let bed = Bed::make(url, args.queue).await?;
-    let summary = rounds(args, &bed).await;
+    let bed = bed::make(url, args.queue).await?;
+    let summary = rounds(args, &*bed).await;
     let removed = bed.remove().await;
     let summary = summary?;
     removed?;
     Ok(summary)
 }
 
-async fn rounds(args: &PublishArgs, bed: &Bed) -> Result<Summary, Failure> {
+async fn rounds(args: &PublishArgs, bed: &dyn Bed) -> Result<Summary, Failure> {
     let target = posthaste::target::open(bed.url())?;
     let size = usize::try_from(args.size).unwrap_or(1024);
     // Many different events, but not all at once in memory.
@@ -36,8 +37,8 @@ async fn rounds(args: &PublishArgs, bed: &Bed) -> Result<Summary, Failure> {
     let mut rounds = Vec::new();
     let bar = progress("rounds", u64::from(args.rounds));
     for _ in 0..args.rounds {
-        rounds.push(bed.raw_round(args.events, size).await?);
-        rounds.push(bed.same_round(args.events, size).await?);
+        rounds.push(bed.round(Message::Raw, args.events, size).await?);
+        rounds.push(bed.round(Message::Same, args.events, size).await?);
         rounds.push(round(&*target, &parcels, args.events).await?);
         bed.empty().await?;
         bar.inc(1);
@@ -46,14 +47,14 @@ async fn rounds(args: &PublishArgs, bed: &Bed) -> Result<Summary, Failure> {
     let rate =
         |side: &str| median(rounds.iter().filter(|round| round.side == side).map(Round::rate).collect());
     let (target, same) = (rate("target"), rate("same"));
-    let facts = vec![
+    let mut facts = vec![
         ("same_message_per_second", json!(same.round())),
         ("of_same_message", json!(hundredths(target / same.max(1.0)))),
-        ("to", json!("amqp:")),
-        ("queue", json!(args.queue.name())),
+        ("to", json!(scheme(bed.url()))),
         ("events", json!(args.events)),
         ("size", json!(args.size)),
     ];
+    facts.extend(bed.facts());
     Ok(Summary { bench: "publish", sides: ["target", "raw"], rounds, facts })
 }
 

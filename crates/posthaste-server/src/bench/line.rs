@@ -13,15 +13,15 @@ use posthaste::store::Store;
 use posthaste::target::{NullTarget, Target};
 use serde_json::json;
 
+use super::bed::{self, Bed, Message};
 use super::figures::{Round, Summary, hundredths, median, progress, rss_peak_mib};
-use super::rabbitmq::Bed;
 use super::relay::{drain_lane, scheme};
 use super::{LaneOrder, RelayArgs};
 use crate::exit::Failure;
 
-/// Relays what is in the store to RabbitMQ, in rounds that alternate with those of the two halves.
+/// Relays what is in the store to a broker, in rounds that alternate with those of the two halves.
 pub(super) async fn measure(store: Arc<dyn Backend>, args: &RelayArgs) -> Result<Summary, Failure> {
-    let bed = Bed::make(&args.to, args.queue).await?;
+    let bed = bed::make(&args.to, args.queue).await?;
     let line = Line { store, target: posthaste::target::open(bed.url())?, bed, args };
     let summary = line.measure().await;
     let removed = line.bed.remove().await;
@@ -33,7 +33,7 @@ pub(super) async fn measure(store: Arc<dyn Backend>, args: &RelayArgs) -> Result
 struct Line<'a> {
     store: Arc<dyn Backend>,
     target: Arc<dyn Target>,
-    bed: Bed,
+    bed: Box<dyn Bed>,
     args: &'a RelayArgs,
 }
 
@@ -52,8 +52,8 @@ impl Line<'_> {
             let read = self.round("read", format!("read-{number}"), &null, order).await?;
             reads.push(read.rate());
             rounds.push(read);
-            rounds.push(self.bed.raw_round(args.events, size).await?);
-            rounds.push(self.bed.same_round(args.events, size).await?);
+            rounds.push(self.bed.round(Message::Raw, args.events, size).await?);
+            rounds.push(self.bed.round(Message::Same, args.events, size).await?);
             rounds.push(self.round("line", format!("line-{number}"), &self.target, order).await?);
             if order == Order::PerKey {
                 let round =
@@ -87,13 +87,13 @@ impl Line<'_> {
         }
         facts.extend([
             ("rss_mb", json!(rss_peak_mib())),
-            ("to", json!(scheme(args))),
-            ("queue", json!(args.queue.name())),
+            ("to", json!(scheme(&args.to))),
             ("order", json!(if order == Order::PerKey { "key" } else { "none" })),
             ("events", json!(args.events)),
             ("size", json!(args.size)),
             ("keys", json!(args.keys)),
         ]);
+        facts.extend(self.bed.facts());
         Ok(Summary { bench: "relay", sides: ["line", "raw"], rounds, facts })
     }
 

@@ -3,18 +3,15 @@
 //! Every figure is the median of several rounds that alternate between the compared sides, so that what disturbs one
 //! disturbs the other. Nothing here is a test: there is no limit to pass.
 
+mod bed;
 mod client;
 mod consume;
 mod figures;
-#[cfg(feature = "amqp")]
 mod handover;
-#[cfg(feature = "amqp")]
 mod line;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod publish;
-#[cfg(feature = "amqp")]
-mod rabbitmq;
 mod raw;
 mod relay;
 mod sqlite;
@@ -57,7 +54,7 @@ pub struct RelayArgs {
     /// How many different keys the events have; 0: none
     #[arg(long, default_value_t = 1_000)]
     pub keys: u64,
-    /// With RabbitMQ: whether a lane keeps the order of a key
+    /// With a broker: whether a lane keeps the order of a key
     #[arg(long, value_enum, default_value_t = LaneOrder::Key)]
     pub order: LaneOrder,
     /// With RabbitMQ: of which type the queue is
@@ -131,7 +128,7 @@ impl QueueType {
 /// How to measure publishing.
 #[derive(Debug, Args)]
 pub struct PublishArgs {
-    /// Publish to this broker instead (amqp://…): the target, against the bare client with pipelined confirms
+    /// Publish to this broker instead (amqp://…, nats://…, redis://…): the target, against the bare client with as much on its way
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
     /// With RabbitMQ: of which type the queue is

@@ -22,18 +22,9 @@ const START_WITHIN: Duration = Duration::from_secs(15);
 
 pub(super) async fn measure(args: &PublishArgs) -> Result<Summary, Failure> {
     match &args.to {
-        Some(url) => to_broker(args, url).await,
+        Some(url) => super::handover::measure(args, url).await,
         None => over_http(args).await,
     }
-}
-
-async fn to_broker(args: &PublishArgs, url: &str) -> Result<Summary, Failure> {
-    #[cfg(feature = "amqp")]
-    if super::rabbitmq::is_url(url) {
-        return super::handover::measure(args, url).await;
-    }
-    let _ = (args, url);
-    Err(Failure::usage("--to takes the URL of a broker that this build has: amqp:// or amqps://"))
 }
 
 async fn over_http(args: &PublishArgs) -> Result<Summary, Failure> {

@@ -186,8 +186,8 @@ async fn idle_percent() -> Option<f64> {
 }
 
 /// Only the scheme: the rest of a target's URL may hold a password.
-pub(super) fn scheme(args: &RelayArgs) -> String {
-    args.to.split_inclusive(':').next().unwrap_or_default().to_owned()
+pub(super) fn scheme(url: &str) -> String {
+    url.split_inclusive(':').next().unwrap_or_default().to_owned()
 }
 
 fn event(number: u64, args: &RelayArgs) -> Envelope {

@@ -50,8 +50,7 @@ impl Bench {
     }
 
     async fn measure_to(&self, args: &RelayArgs) -> Result<Summary, Failure> {
-        #[cfg(feature = "amqp")]
-        if super::rabbitmq::is_url(&args.to) {
+        if super::bed::is_for(&args.to) {
             seed(&*self.store, args).await?;
             return super::line::measure(Arc::clone(&self.store), args).await;
         }
@@ -81,7 +80,7 @@ impl Bench {
             ("rss_mb", json!(rss)),
             ("idle_cpu_percent", json!(live.idle_cpu_percent)),
             ("store", json!("sqlite")),
-            ("to", json!(scheme(args))),
+            ("to", json!(scheme(&args.to))),
             ("events", json!(args.events)),
             ("size", json!(args.size)),
             ("keys", json!(args.keys)),

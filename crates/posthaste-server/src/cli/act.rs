@@ -57,6 +57,19 @@ pub(super) struct Action<'a> {
     pub(super) failure: fn(posthaste::Error) -> Failure,
 }
 
+impl<'a> Action<'a> {
+    /// On events of a store that somebody chose: that there are none is a failure.
+    pub(super) fn on_events(
+        context: &'a Context,
+        admin: &'a dyn Admin,
+        filter: &'a Filter,
+        what: &'a str,
+    ) -> Self {
+        let object = String::new();
+        Self { context, admin, filter, object, what, nothing_fails: true, failure: Failure::from }
+    }
+}
+
 impl Action<'_> {
     /// Does what can be undone, or only counts.
     pub(super) async fn run(&self, dry: DryRun, command: impl Fn(bool) -> Command) -> Result<(), Failure> {

@@ -1,10 +1,10 @@
 //! `posthaste check`: whether the configuration is right and, with `--connect`, whether everything it names is there.
 
-use secrecy::ExposeSecret;
 use serde::Serialize;
 
 use super::context::Context;
 use super::output;
+use crate::config;
 use crate::exit::{Code, Failure};
 
 /// What `check` takes.
@@ -75,15 +75,8 @@ async fn check_store(context: &Context) -> CheckDocument {
 }
 
 async fn check_targets(context: &Context) -> Vec<CheckDocument> {
-    let config = &context.config;
-    let named = config
-        .targets
-        .iter()
-        .map(|(name, target)| (format!("target {name}"), target.url.expose_secret().to_owned()));
-    let direct = config.lanes.iter().filter(|(_, lane)| lane.goes_to_url());
-    let direct = direct.map(|(name, lane)| (format!("target of lane {name}"), lane.to.clone()));
     let mut checks = Vec::new();
-    for (name, url) in named.chain(direct) {
+    for (name, url) in config::target::addresses(&context.config) {
         let pinged = async { posthaste::target::open(&url)?.ping().await };
         checks.push(match pinged.await {
             Ok(()) => passed(name, "would take events".to_owned()),

@@ -144,6 +144,11 @@ impl Context {
         Ok(())
     }
 
+    /// Where the API key lies, if it is in a file.
+    pub(super) fn key_file(&self) -> Option<PathBuf> {
+        self.globals.key_file.clone().or_else(|| self.config.store.key_file())
+    }
+
     fn api_key(&self) -> Result<Option<SecretString>, Failure> {
         let read = |file: &PathBuf| std::fs::read_to_string(file).map(|text| SecretString::from(text.trim()));
         if let Some(file) = &self.globals.key_file {

@@ -11,6 +11,7 @@ mod client;
 mod completions;
 mod context;
 mod dead;
+mod doctor;
 mod event;
 mod filter;
 mod lane;
@@ -32,7 +33,7 @@ use clap::{Parser, Subcommand};
 use crate::config::{Flag, Sources};
 use crate::exit::{Code, Failure};
 use crate::{bench, config, conformance, logging};
-use context::{Context, Globals};
+use context::{Context, Globals, Output};
 
 /// Carries an application's events from the database transaction that caused them to everyone who must know.
 #[derive(Debug, Parser)]
@@ -58,6 +59,8 @@ enum Verb {
     Migrate(migrate::Verb),
     /// Check the configuration
     Check(check::Args),
+    /// Look for what goes wrong in practice, in configuration, store and targets, and say how to mend it
+    Doctor(doctor::Args),
     /// Publish an event
     Publish(publish::Args),
     /// Look at events
@@ -148,9 +151,14 @@ fn run(cli: Cli) -> Result<(), Failure> {
         file: cli.globals.config.clone(),
         environment: config::Environment::of_process(),
         flags,
-        reference: matches!(cli.verb, Verb::Relay(_)),
+        reference: matches!(cli.verb, Verb::Relay(_) | Verb::Doctor(_)),
     };
-    let (config, environment) = sources.load().map_err(output::config_failure)?;
+    let (config, environment) = match sources.load() {
+        Err(problems) if matches!(cli.verb, Verb::Doctor(_)) => {
+            return doctor::unreadable(&problems, cli.globals.output == Output::Json);
+        }
+        loaded => loaded.map_err(output::config_failure)?,
+    };
     logging::start(&config, cli.verb.is_long_running());
     let context = Context::new(config, environment, cli.globals);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -169,6 +177,7 @@ async fn dispatch(verb: Verb, context: &Context) -> Result<(), Failure> {
         Verb::Relay(args) => relay::run(&args, context).await,
         Verb::Migrate(verb) => migrate::run(&verb, context).await,
         Verb::Check(args) => check::run(&args, context).await,
+        Verb::Doctor(args) => doctor::run(&args, context).await,
         Verb::Publish(args) => publish::run(args, context).await,
         Verb::Event(verb) => event::run(verb, context).await,
         Verb::Lane(verb) => lane::run(verb, context).await,

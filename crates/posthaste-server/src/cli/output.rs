@@ -19,6 +19,8 @@ const CELL_PADDING: usize = 2;
 const CELL_WIDTH_MIN: usize = 6;
 /// How long the ids are that we make.
 const ID_WIDTH: usize = 36;
+/// How much of a code is shown at least: it is copied too, as a filter.
+const CODE_WIDTH: usize = 16;
 
 /// Writes these bytes to stdout.
 pub(super) fn write(bytes: &[u8]) -> Result<(), Failure> {
@@ -78,6 +80,7 @@ fn fit(head: &[&str], rows: &mut [Vec<String>], limit: usize) {
     let is_number = |column: usize| rows.iter().all(|row| row[column].bytes().all(|b| b.is_ascii_digit()));
     let least = |column: usize| match head[column] {
         "ID" => ID_WIDTH,
+        "CODE" => CODE_WIDTH,
         name if name.contains("(UTC)") || is_number(column) => usize::MAX,
         name => length(name).max(CELL_WIDTH_MIN),
     };
@@ -103,6 +106,11 @@ pub(super) fn plain(text: &str) -> String {
 pub(super) fn time(rfc3339: &str) -> String {
     let seconds = rfc3339.split(['.', 'Z']).next().unwrap_or(rfc3339);
     seconds.replacen('T', " ", 1)
+}
+
+/// The same to the minute, where it is about how long something has been so.
+pub(super) fn minute(rfc3339: &str) -> String {
+    time(rfc3339).chars().take("2026-11-15 21:52".len()).collect()
 }
 
 /// Something that turns while work goes on, on a terminal.
@@ -214,5 +222,6 @@ mod tests {
     #[test]
     fn times_are_readable() {
         assert_eq!(time("2026-11-15T21:52:03.25Z"), "2026-11-15 21:52:03");
+        assert_eq!(minute("2026-11-15T21:52:03.25Z"), "2026-11-15 21:52");
     }
 }

@@ -14,10 +14,10 @@ use crate::exit::Failure;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Events taken in longer ago than this [default: store.retain]
-    #[arg(long, value_name = "DURATION", value_parser = unit::duration)]
+    #[arg(long, visible_alias = "delivered-age", value_name = "DURATION", value_parser = unit::duration)]
     older_than: Option<Duration>,
     /// Also dead and discarded events that became so longer ago than this; needs --yes
-    #[arg(long, value_name = "DURATION", value_parser = unit::duration)]
+    #[arg(long, visible_alias = "dead-age", value_name = "DURATION", value_parser = unit::duration)]
     dead_older_than: Option<Duration>,
     /// Instead of events, what consumers remember: inbox rows and idempotency records that ended longer ago than this. An
     /// event that comes again after that has its effect again; needs --yes

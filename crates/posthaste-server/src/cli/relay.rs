@@ -10,8 +10,10 @@ use serde::Serialize;
 use super::context::{Context, open_failure};
 use super::output;
 use super::serve::stopped;
+use crate::config::relay::Targets;
 use crate::config::{self, Config, Flag};
 use crate::exit::{Code, Failure};
+use crate::http::Watched;
 use crate::shutdown::{self, Shutdown};
 use crate::supervisor::Supervisor;
 
@@ -82,7 +84,9 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 
 async fn relay(config: &Config, supervisor: Supervisor, shutdown: Shutdown) -> Result<(), Failure> {
     let Some(store) = wait_for_store(config, &shutdown).await? else { return Ok(()) };
-    let relay = config::relay::build(config, Arc::clone(&store))?;
+    let targets = Targets::open(config)?;
+    let relay = config::relay::build(config, Arc::clone(&store), &targets)?;
+    let watched = Watched { targets: targets.shown(), are_needed: true };
     let stop = async {
         shutdown.begun().await;
         supervisor.stopping();
@@ -90,7 +94,7 @@ async fn relay(config: &Config, supervisor: Supervisor, shutdown: Shutdown) -> R
     let relaying = async { relay.run(stop).await.map_err(|error| error.during("relay").into()) };
     supervisor.ready();
     tokio::select! {
-        ended = crate::serve::beside(config, store, relaying) => ended,
+        ended = crate::serve::beside(config, store, watched, relaying) => ended,
         () = supervisor.clone().beat() => Err(Failure::other("tell that it lives: that ended by itself")),
     }
 }
@@ -123,7 +127,8 @@ struct ReportDocument {
 
 async fn once(context: &Context) -> Result<(), Failure> {
     let store = context.store().await?;
-    let report = config::relay::build(&context.config, store)?.once().await;
+    let targets = Targets::open(&context.config)?;
+    let report = config::relay::build(&context.config, store, &targets)?.once().await;
     let report = report.map_err(|error| error.during("relay"))?;
     let Report { delivered, retried, dead, lanes_skipped, lanes_unavailable, .. } = report;
     if context.json() {

@@ -22,14 +22,6 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<(), Failure> {
     }
     let filter = args.filter.filter(Some(EventState::Delivered));
     let store = context.existing_store().await?;
-    let action = Action {
-        context,
-        admin: &*store,
-        filter: &filter,
-        object: String::new(),
-        what: "delivered events",
-        nothing_fails: true,
-        failure: Failure::from,
-    };
+    let action = Action::on_events(context, &*store, &filter, "delivered events");
     action.run(args.dry_run, |dry_run| Command::Replay { dry_run }).await
 }

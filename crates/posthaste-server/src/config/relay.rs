@@ -5,10 +5,10 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste::Result;
 use posthaste::relay::{Lane, Relay};
 use posthaste::schema::Backend;
 use posthaste::target::Target;
+use posthaste::{Error, Result};
 use secrecy::ExposeSecret;
 
 use super::Config;
@@ -55,25 +55,62 @@ impl RelayConfig {
     }
 }
 
+/// Everything that lanes deliver to, each opened once: by a target's name, or by the URL that a lane has instead.
+#[derive(Clone, Default)]
+pub struct Targets(BTreeMap<String, Opened>);
+
+#[derive(Clone)]
+struct Opened {
+    /// What it may be called where anybody can read it.
+    shown: String,
+    target: Arc<dyn Target>,
+}
+
+impl Targets {
+    /// Opens what the lanes of this configuration name, and all targets.
+    ///
+    /// # Errors
+    /// `Config` for a target that cannot be opened.
+    pub fn open(config: &Config) -> Result<Self> {
+        let mut targets = Self::default();
+        for (name, target) in &config.targets {
+            targets.add(name, target.url.expose_secret(), &format!("target {name}"))?;
+        }
+        for (name, lane) in config.lanes.iter().filter(|(_, lane)| lane.goes_to_url()) {
+            targets.add(&lane.to, &lane.to, &format!("target of lane {name}"))?;
+        }
+        Ok(targets)
+    }
+
+    /// Lanes that name the same URL share what it opens, as lanes that name the same target do.
+    fn add(&mut self, called: &str, url: &str, shown: &str) -> Result<()> {
+        if !self.0.contains_key(called) {
+            let target = posthaste::target::open(url).map_err(|error| error.during(shown.to_owned()))?;
+            self.0.insert(called.to_owned(), Opened { shown: shown.to_owned(), target });
+        }
+        Ok(())
+    }
+
+    /// Each with a name that may be told to anybody.
+    pub fn shown(&self) -> Vec<(String, Arc<dyn Target>)> {
+        self.0.values().map(|opened| (opened.shown.clone(), Arc::clone(&opened.target))).collect()
+    }
+}
+
 /// The relay that a configuration describes, on this store: every configured lane, each with its target.
 ///
 /// # Errors
-/// `Config` for a target that cannot be opened.
-pub fn build(config: &Config, store: Arc<dyn Backend>) -> Result<Relay> {
-    let targets = open_targets(config)?;
-    // Lanes that name the same URL share what it opens, as lanes that name the same target do.
-    let mut by_url: BTreeMap<&str, Arc<dyn Target>> = BTreeMap::new();
+/// `Config` for a lane whose target was not opened.
+pub fn build(config: &Config, store: Arc<dyn Backend>, targets: &Targets) -> Result<Relay> {
     let RelayConfig { id, lease, poll_max, grace } = &config.relay;
     let id = if id.is_empty() { fresh_id() } else { id.clone() };
     let mut relay = Relay::new(store).id(id).poll_max(*poll_max).grace(*grace);
     for (name, lane) in &config.lanes {
-        let to = lane.to.as_str();
-        let target = match targets.get(to).or_else(|| by_url.get(to)) {
-            Some(target) => Arc::clone(target),
-            None => posthaste::target::open(to).map_err(|error| error.during(format!("lane {name}")))?,
-        };
-        by_url.insert(to, Arc::clone(&target));
-        let mut built = build_lane(name.as_str(), lane)?.to(target).lease(*lease);
+        let opened = targets
+            .0
+            .get(&lane.to)
+            .ok_or_else(|| Error::config(format!("lane {name}: its target was not opened")))?;
+        let mut built = build_lane(name.as_str(), lane)?.to(Arc::clone(&opened.target)).lease(*lease);
         if config.store.table.is_some() {
             // What is answered and not recorded comes again after a crash; the owners of other relays expect a batch or two.
             built = built.unsettled_max(lane.window as usize * TABLE_WINDOWS);
@@ -81,15 +118,6 @@ pub fn build(config: &Config, store: Arc<dyn Backend>) -> Result<Relay> {
         relay = relay.lane(built);
     }
     Ok(relay)
-}
-
-/// Every configured target by its name, opened once for all lanes that name it.
-fn open_targets(config: &Config) -> Result<BTreeMap<&str, Arc<dyn Target>>> {
-    let open = |(name, target): (&'_ String, &super::target::TargetConfig)| {
-        posthaste::target::open(target.url.expose_secret())
-            .map_err(|error| error.during(format!("target {name}")))
-    };
-    config.targets.iter().map(|entry| Ok((entry.0.as_str(), open(entry)?))).collect()
 }
 
 fn build_lane(name: &str, lane: &LaneConfig) -> Result<Lane> {

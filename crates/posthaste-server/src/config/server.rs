@@ -30,6 +30,20 @@ impl std::str::FromStr for Role {
     }
 }
 
+/// The name of a key that may give commands.
+struct Operator(String);
+
+impl std::str::FromStr for Operator {
+    type Err = posthaste::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.is_empty() {
+            return Err(posthaste::Error::config("a key has a name; the first start's is called \"first\""));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
 /// Where the server listens, and its limits.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
@@ -53,6 +67,8 @@ pub struct ServerConfig {
     pub payload_max: usize,
     /// The source of events that come without one.
     pub source: String,
+    /// The names of keys that may give commands over REST.
+    pub operators: Vec<String>,
 }
 
 impl ServerConfig {
@@ -68,6 +84,7 @@ impl ServerConfig {
             request_timeout: section.duration("request_timeout"),
             payload_max: section.size("payload_max", 1..=PAYLOAD_BYTES_CEILING as u64) as usize,
             source: section.text("source"),
+            operators: section.list::<Operator>("operators").into_iter().map(|Operator(name)| name).collect(),
         };
         section.require("roles", !config.roles.is_empty(), || {
             "names nothing to do; there are \"api\" and \"relay\"".to_owned()

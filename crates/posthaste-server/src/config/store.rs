@@ -27,6 +27,8 @@ pub struct StoreConfig {
     pub prefix: TablePrefix,
     /// How long delivered events are kept.
     pub retain: Duration,
+    /// Whether somebody wrote that, rather than nobody.
+    pub is_retain_set: bool,
     /// How long a lane that nobody drives may hold events back.
     pub retain_max: Duration,
     /// How long it is remembered what consumers have handled.
@@ -72,6 +74,7 @@ impl StoreConfig {
             url: section.secret("url"),
             prefix: section.parsed("prefix"),
             retain: section.duration("retain"),
+            is_retain_set: !section.is_default("retain"),
             retain_max: section.duration("retain_max"),
             retain_inbox: section.duration("retain_inbox"),
             synchronous: section
@@ -144,6 +147,21 @@ pub async fn open_existing(config: &Config) -> Result<Arc<dyn Backend>> {
     let mut options = options(config);
     options.create = false;
     open_as(config, options).await
+}
+
+/// Opens the configured store to be looked at: neither its file nor its tables are made or changed.
+///
+/// # Errors
+/// As [`open_existing`].
+pub async fn open_to_look(config: &Config) -> Result<Arc<dyn Backend>> {
+    match (config.store.database_file(), &config.store.table) {
+        (Some(file), None) => {
+            let url = format!("sqlite://{}?mode=ro", file.display());
+            posthaste::store::open_with(&url, options(config)).await
+        }
+        // A table of somebody else is never changed, and a server's only by `migrate up`.
+        _ => open_existing(config).await,
+    }
 }
 
 fn options(config: &Config) -> StoreOptions {

@@ -2,6 +2,7 @@
 
 use secrecy::{ExposeSecret, SecretString};
 
+use super::Config;
 use super::section::Section;
 
 /// A target with a name: one connection for all lanes that name it.
@@ -21,4 +22,12 @@ impl TargetConfig {
         });
         config
     }
+}
+
+/// Every address that lanes deliver to, with what it is called: targets by their names, and what lanes name directly.
+pub fn addresses(config: &Config) -> Vec<(String, String)> {
+    let named = config.targets.iter();
+    let named = named.map(|(name, target)| (format!("target {name}"), target.url.expose_secret().to_owned()));
+    let direct = config.lanes.iter().filter(|(_, lane)| lane.goes_to_url());
+    named.chain(direct.map(|(name, lane)| (format!("target of lane {name}"), lane.to.clone()))).collect()
 }

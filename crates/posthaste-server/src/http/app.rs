@@ -7,7 +7,7 @@ use std::time::Duration;
 use posthaste::schema::Backend;
 
 use super::auth::KnownKeys;
-use super::health::Readiness;
+use super::health::{Readiness, Watched};
 use super::metrics::Metrics;
 use super::publish::Budget;
 
@@ -25,6 +25,8 @@ pub struct Limits {
     pub request_timeout: Duration,
     /// The source of events that come without one.
     pub source: String,
+    /// The names of keys that may give commands.
+    pub operators: Vec<String>,
 }
 
 impl Limits {
@@ -40,16 +42,17 @@ pub struct App {
     pub(super) limits: Limits,
     pub(super) keys: KnownKeys,
     pub(super) readiness: Readiness,
+    pub(super) watched: Watched,
     pub(super) bodies: Budget,
     pub(super) metrics: Metrics,
 }
 
 impl App {
-    /// Serves this store within these limits.
-    pub fn new(store: Arc<dyn Backend>, limits: Limits, metrics: Metrics) -> Arc<Self> {
+    /// Serves this store within these limits. Whether it is ready also depends on what is watched.
+    pub fn new(store: Arc<dyn Backend>, limits: Limits, metrics: Metrics, watched: Watched) -> Arc<Self> {
         let bodies = Budget::new(limits.json_bytes_max());
         let (keys, readiness) = (KnownKeys::default(), Readiness::default());
-        Arc::new(Self { store, limits, keys, readiness, bodies, metrics })
+        Arc::new(Self { store, limits, keys, readiness, watched, bodies, metrics })
     }
 }
 

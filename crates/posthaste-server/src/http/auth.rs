@@ -25,49 +25,65 @@ const REMEMBERED_MAX: usize = 1_024;
 /// Longer than any key; a header beyond it is not even hashed.
 const KEY_BYTES_MAX: usize = 256;
 
-/// Lets a request pass if it carries a known key.
-pub(super) async fn need_key(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+/// The name of the key that a request carries.
+#[derive(Clone)]
+pub(super) struct KeyName(pub(super) Arc<str>);
+
+/// Lets a request pass if it carries a known key, and says which.
+pub(super) async fn need_key(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     match app.keys.check(&*app.store, request.headers()).await {
-        Ok(()) => next.run(request).await,
+        Ok(name) => {
+            request.extensions_mut().insert(KeyName(name));
+            next.run(request).await
+        }
         Err(problem) => problem.into_response(),
     }
 }
 
 /// Hashes of keys that the store knew a moment ago. Unknown keys are not remembered, so they cannot crowd out known ones.
 #[derive(Debug, Default)]
-pub(super) struct KnownKeys(Mutex<HashMap<[u8; 32], Instant>>);
+pub(super) struct KnownKeys(Mutex<HashMap<[u8; 32], Known>>);
+
+/// A key that the store knew.
+#[derive(Debug)]
+struct Known {
+    name: Arc<str>,
+    found: Instant,
+}
 
 impl KnownKeys {
-    async fn check(&self, store: &dyn Backend, headers: &HeaderMap) -> Result<(), Problem> {
+    async fn check(&self, store: &dyn Backend, headers: &HeaderMap) -> Result<Arc<str>, Problem> {
         let key = bearer(headers).ok_or_else(|| {
             Problem::new(Kind::Unauthorized, "send the API key as Authorization: Bearer KEY; the first start of the server wrote it to posthaste.key")
         })?;
         let hash = keys::hash_of(key);
-        if self.remembers(&hash) {
-            return Ok(());
+        if let Some(name) = self.remembered(&hash) {
+            return Ok(name);
         }
-        if store.name_of(&hash).await?.is_none() {
+        let Some(name) = store.name_of(&hash).await? else {
             return Err(Problem::new(
                 Kind::Unauthorized,
                 "the API key is not known here; check that it is of this server",
             ));
-        }
-        self.remember(hash);
-        Ok(())
+        };
+        let name: Arc<str> = name.into();
+        self.remember(hash, &name);
+        Ok(name)
     }
 
-    fn remembers(&self, hash: &[u8; 32]) -> bool {
+    fn remembered(&self, hash: &[u8; 32]) -> Option<Arc<str>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(hash).is_some_and(|found| found.elapsed() < BELIEVED_FOR)
+        let known = known.get(hash).filter(|known| known.found.elapsed() < BELIEVED_FOR)?;
+        Some(Arc::clone(&known.name))
     }
 
-    fn remember(&self, hash: [u8; 32]) {
+    fn remember(&self, hash: [u8; 32], name: &Arc<str>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= REMEMBERED_MAX {
-            known.retain(|_, found| found.elapsed() < BELIEVED_FOR);
+            known.retain(|_, known| known.found.elapsed() < BELIEVED_FOR);
         }
         if known.len() < REMEMBERED_MAX {
-            known.insert(hash, Instant::now());
+            known.insert(hash, Known { name: Arc::clone(name), found: Instant::now() });
         }
     }
 }
@@ -100,14 +116,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_key_is_believed_for_a_few_seconds_and_the_memory_is_bounded() {
         let keys = KnownKeys::default();
+        let name: Arc<str> = "first".into();
         for n in 0..2 * REMEMBERED_MAX {
-            keys.remember(keys::hash_of(&n.to_string()));
+            keys.remember(keys::hash_of(&n.to_string()), &name);
         }
         assert_eq!(keys.0.lock().unwrap().len(), REMEMBERED_MAX);
-        assert!(keys.remembers(&keys::hash_of("0")));
+        assert_eq!(keys.remembered(&keys::hash_of("0")).as_deref(), Some("first"));
         tokio::time::advance(BELIEVED_FOR).await;
-        assert!(!keys.remembers(&keys::hash_of("0")));
-        keys.remember(keys::hash_of("new"));
+        assert_eq!(keys.remembered(&keys::hash_of("0")), None);
+        keys.remember(keys::hash_of("new"), &name);
         assert_eq!(keys.0.lock().unwrap().len(), 1, "what is no longer believed makes room");
     }
 }

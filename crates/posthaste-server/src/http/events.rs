@@ -6,12 +6,12 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
 use posthaste::ErrorKind;
-use posthaste::admin::{EventState, Filter, Page, Record};
+use posthaste::admin::{Filter, Page, Record};
 use serde::Deserialize;
 
 use super::app::App;
 use super::problem::{Kind, Problem};
-use super::query::{NO_PAGE, bad, error_text, page, query, time};
+use super::query::{FilterText, NO_PAGE, page, query};
 use super::wire::{EventDocument, EventPage};
 
 /// How many events of one id, from several sources, are looked at.
@@ -56,18 +56,9 @@ fn refused(error: posthaste::Error) -> Problem {
 
 impl ListQuery {
     fn understood(self) -> Result<(Filter, Page), Problem> {
-        let mut filter = Filter::default();
-        filter.lane = self.lane.map(|lane| lane.parse()).transpose().map_err(bad("lane"))?;
-        filter.state = self.state.map(|name| state(&name)).transpose()?;
-        filter.event_type = self.event_type;
-        filter.topic = self.topic.map(|topic| topic.parse()).transpose().map_err(bad("topic"))?;
-        filter.key = self.key;
-        filter.since = time("since", self.since)?;
-        filter.until = time("until", self.until)?;
-        filter.code = self.code;
-        filter.error = error_text(self.error)?;
-        filter.ids = self.id.into_iter().collect();
-        Ok((filter, page(self.limit, self.after)?))
+        let Self { lane, state, event_type, topic, key, since, until, code, error, id, limit, after } = self;
+        let text = FilterText { lane, state, id, event_type, topic, key, since, until, code, error };
+        Ok((text.understood()?, page(limit, after)?))
     }
 }
 
@@ -104,13 +95,5 @@ fn only(mut records: Vec<Record>) -> Result<Record, Problem> {
     }
     found.ok_or_else(|| {
         Problem::new(Kind::NotFound, "no event has this id (and source); it may have been pruned")
-    })
-}
-
-fn state(name: &str) -> Result<EventState, Problem> {
-    EventState::named(name).ok_or_else(|| {
-        let detail =
-            "state must be pending, retrying, scheduled, behind, delivering, delivered, dead or discarded";
-        Problem::new(Kind::Malformed, detail)
     })
 }

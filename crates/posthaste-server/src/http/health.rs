@@ -1,26 +1,36 @@
-//! `/healthz`, `/readyz` and `/version`: for whoever keeps the process running. They need no key and tell no secrets.
+//! `/healthz`, `/readyz`, `/startupz`, `/stats` and `/version`: for whoever keeps the process running. They tell no secrets, and
+//! no names of hosts: why something is away is in the log, and told to those who have a key.
+
+mod kept;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use posthaste::admin::LaneState;
+use futures_util::future::join_all;
+use posthaste::admin::{LaneState, LaneStats};
 use posthaste::schema::Backend;
-use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout};
+use posthaste::target::Target;
+use posthaste::time::{Clock as _, SystemClock};
+use tokio::time::timeout;
 
+use self::kept::Kept;
 use super::app::App;
-use super::wire::{CheckDocument, ReadinessDocument, VersionDocument};
+use super::problem::{Kind, Problem};
+use super::wire::{CheckDocument, ReadinessDocument, StatsDocument, VersionDocument};
 
-/// How long the store may take to answer.
+/// How long whatever is asked may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// How long an answer is used again, so that questions without a key cannot load the store.
-const ANSWER_KEPT_FOR: Duration = Duration::from_secs(1);
 
-/// The process is alive; nothing else is asked.
+const OK: &str = "ok";
+const FAILED: &str = "failed";
+const WAITING: &str = "waiting";
+
+/// The process is alive: the runtime that drives its lanes answered. A lane that ends by itself ends the process.
 pub(super) async fn alive() -> &'static str {
     "ok\n"
 }
@@ -30,58 +40,89 @@ pub(super) async fn version() -> Json<VersionDocument> {
     Json(VersionDocument { name: "posthaste".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() })
 }
 
-/// Whether the server can work: 200, or 503 with what is wrong. A lane whose target is away is told as well, and no reason
-/// for a 503: events are taken, kept, and delivered later.
+/// Whether the server can work: 200, or 503 with what is wrong.
 pub(super) async fn ready(State(app): State<Arc<App>>) -> Response {
-    let checks = app.readiness.look(&*app.store).await;
-    let ok = checks.iter().all(|check| check.status != FAILED);
-    let status = if ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let word = if ok { "ready" } else { "not ready" };
+    let checks = app.readiness.look(&app).await;
+    answered(checks.iter().all(|check| check.status != FAILED), ["ready", "not ready"], checks)
+}
+
+/// Whether the start is over: 503 until the store was there and of this version once, 200 ever after.
+pub(super) async fn started(State(app): State<Arc<App>>) -> Response {
+    let readiness = &app.readiness;
+    let checks = if readiness.has_started() { Vec::new() } else { readiness.look(&app).await };
+    answered(readiness.has_started(), ["started", "starting"], checks)
+}
+
+fn answered(is_well: bool, [well, otherwise]: [&str; 2], checks: Vec<CheckDocument>) -> Response {
+    let (status, word) =
+        if is_well { (StatusCode::OK, well) } else { (StatusCode::SERVICE_UNAVAILABLE, otherwise) };
     (status, Json(ReadinessDocument { status: word.to_owned(), checks })).into_response()
 }
 
-const FAILED: &str = "failed";
-const WAITING: &str = "waiting";
+/// How much is to be done, over all lanes.
+pub(super) async fn stats(State(app): State<Arc<App>>) -> Result<Json<StatsDocument>, Problem> {
+    let counted = app.readiness.stats.get(|| async {
+        match timeout(ANSWER_WITHIN, app.store.lanes()).await {
+            Ok(Ok(lanes)) => Ok(StatsDocument::of(&lanes, SystemClock.now())),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the store does not say how much is to be done");
+                Err("the store answers with an error; the server's log says which")
+            }
+            Err(_) => Err("the store did not answer within 2 s"),
+        }
+    });
+    counted.await.map(Json).map_err(|why| Problem::new(Kind::Unavailable, why))
+}
 
-/// The last answer of the store.
-#[derive(Debug, Default)]
-pub(super) struct Readiness(Mutex<Option<(Instant, Vec<CheckDocument>)>>);
+/// Targets that are asked whether they would take events.
+#[derive(Clone, Default)]
+pub struct Watched {
+    /// Each with a name that may be told to anybody.
+    pub targets: Vec<(String, Arc<dyn Target>)>,
+    /// Whether one that is away makes the process unready. Whoever takes events and keeps them is ready without.
+    pub are_needed: bool,
+}
+
+/// What was answered a moment ago, and whether the start is over.
+#[derive(Default)]
+pub(super) struct Readiness {
+    checks: Kept<Vec<CheckDocument>>,
+    stats: Kept<Result<StatsDocument, &'static str>>,
+    has_started: AtomicBool,
+}
 
 impl Readiness {
-    /// Asks the store, unless it was asked a moment ago. Whoever comes meanwhile waits for the same answer.
-    async fn look(&self, store: &dyn Backend) -> Vec<CheckDocument> {
-        let mut last = self.0.lock().await;
-        if let Some((at, checks)) = &*last
-            && at.elapsed() < ANSWER_KEPT_FOR
-        {
-            return checks.clone();
-        }
-        let detail = why_not(store).await.map(str::to_owned);
-        let status = if detail.is_none() { "ok" } else { FAILED };
-        let is_there = detail.is_none();
-        let mut checks = vec![CheckDocument { name: "store".to_owned(), status: status.to_owned(), detail }];
-        if is_there {
-            checks.extend(waiting_lanes(store).await);
-        }
-        *last = Some((Instant::now(), checks.clone()));
-        checks
+    fn has_started(&self) -> bool {
+        self.has_started.load(Ordering::Relaxed)
+    }
+
+    /// Asks the store and the targets, each by itself, so that one that hangs hides no other.
+    async fn look(&self, app: &App) -> Vec<CheckDocument> {
+        let ask = || async {
+            let (store, targets) = tokio::join!(of_store(&*app.store), of_targets(&app.watched));
+            if store.iter().all(|check| check.status != FAILED) {
+                self.has_started.store(true, Ordering::Relaxed);
+            }
+            [store, targets].concat()
+        };
+        self.checks.get(ask).await
     }
 }
 
-/// The lanes whose target does not take events. Why is told to those who have a key.
-async fn waiting_lanes(store: &dyn Backend) -> Vec<CheckDocument> {
-    let lanes = match timeout(ANSWER_WITHIN, store.lanes()).await {
-        Ok(Ok(lanes)) => lanes,
-        _ => Vec::new(),
-    };
-    let waiting = lanes.into_iter().filter(|lane| lane.state == LaneState::Unavailable);
-    waiting
-        .map(|lane| CheckDocument {
-            name: format!("lane {}", lane.lane),
-            status: WAITING.to_owned(),
-            detail: Some("its target does not take events; posthaste lane list says why".to_owned()),
-        })
-        .collect()
+fn check(name: String, status: &str, detail: Option<&str>) -> CheckDocument {
+    CheckDocument { name, status: status.to_owned(), detail: detail.map(str::to_owned) }
+}
+
+async fn of_store(store: &dyn Backend) -> Vec<CheckDocument> {
+    match why_not(store).await {
+        Some(why) => vec![check("store".to_owned(), FAILED, Some(why))],
+        None => {
+            let mut checks = vec![check("store".to_owned(), OK, None)];
+            let lanes = timeout(ANSWER_WITHIN, store.lanes()).await;
+            checks.extend(lanes.into_iter().flatten().flatten().filter_map(of_lane));
+            checks
+        }
+    }
 }
 
 async fn why_not(store: &dyn Backend) -> Option<&'static str> {
@@ -94,4 +135,31 @@ async fn why_not(store: &dyn Backend) -> Option<&'static str> {
         }
         Err(_) => Some("the store did not answer within 2 s"),
     }
+}
+
+/// A lane that does not go on. No reason for a 503: events are taken, kept, and delivered later.
+fn of_lane(lane: LaneStats) -> Option<CheckDocument> {
+    let detail = match lane.state {
+        LaneState::Active => return None,
+        LaneState::Paused => "an operator paused it; posthaste lane resume ends that",
+        LaneState::Unavailable => "its target does not take events; posthaste lane list says why",
+        _ => "something must be mended first; posthaste lane list says what",
+    };
+    Some(check(format!("lane {}", lane.lane), WAITING, Some(detail)))
+}
+
+async fn of_targets(watched: &Watched) -> Vec<CheckDocument> {
+    let status_of_away = if watched.are_needed { FAILED } else { WAITING };
+    let asked = watched.targets.iter().map(|(name, target)| async move {
+        let detail = match timeout(ANSWER_WITHIN, target.ping()).await {
+            Ok(Ok(())) => return check(name.clone(), OK, None),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, target = name, "a target would not take events");
+                "it would not take events now; posthaste doctor says why"
+            }
+            Err(_) => "it did not answer within 2 s; posthaste doctor says more",
+        };
+        check(name.clone(), status_of_away, Some(detail))
+    });
+    join_all(asked).await
 }

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use posthaste::admin::LaneStats;
+use posthaste::admin::{LaneState, LaneStats};
 use posthaste::telemetry::{label, metric};
 use posthaste::time::{Clock, SystemClock, Timestamp};
 use tokio::time::timeout;
@@ -62,15 +62,36 @@ impl std::fmt::Debug for Metrics {
 pub(super) async fn scrape(State(app): State<Arc<App>>) -> impl IntoResponse {
     let mut text = app.metrics.0.render();
     match timeout(LANES_WITHIN, app.store.lanes()).await {
-        Ok(Ok(lanes)) => lane_gauges(&mut text, &lanes, SystemClock.now()),
+        Ok(Ok(lanes)) => {
+            // A relay of this process knows only of lanes that it drove; the store knows of all, and how each is now.
+            text = without(&text, metric::LANE_STATE);
+            lane_gauges(&mut text, &lanes, SystemClock.now());
+        }
         Ok(Err(error)) => tracing::warn!(%error, "metrics without lanes: the store failed"),
         Err(_) => tracing::warn!("metrics without lanes: the store did not answer within 2 s"),
     }
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }
 
+/// The text without this metric.
+fn without(text: &str, name: &str) -> String {
+    let is_of =
+        |line: &str| line.trim_start_matches("# TYPE ").trim_start_matches("# HELP ").starts_with(name);
+    text.lines().filter(|line| !is_of(line)).map(|line| format!("{line}\n")).collect()
+}
+
+/// What [`metric::LANE_STATE`] says.
+fn state_number(lane: &LaneStats) -> u8 {
+    match lane.state {
+        LaneState::Active => 1,
+        LaneState::Error => 3,
+        _ => 2,
+    }
+}
+
 fn lane_gauges(text: &mut String, lanes: &[LaneStats], now: Timestamp) {
     let oldest = |lane: &LaneStats| lane.oldest_unread_at.map_or(0.0, |at| now.since(at).as_secs_f64());
+    gauge(text, lanes, metric::LANE_STATE, state_number);
     gauge(text, lanes, metric::LANE_UNREAD, |lane| lane.unread);
     gauge(text, lanes, metric::LANE_WAITING, |lane| lane.waiting);
     gauge(text, lanes, metric::LANE_DEAD, |lane| lane.dead);
@@ -93,6 +114,31 @@ fn gauge<T: std::fmt::Display>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lane_s_state_is_told_once_and_as_the_store_knows_it() {
+        let of_relay = "# TYPE posthaste_lane_state gauge\nposthaste_lane_state{lane=\"main\"} 1\n\n# TYPE other gauge\nother 5\n";
+        let mut text = without(of_relay, metric::LANE_STATE);
+        assert_eq!(text, "\n# TYPE other gauge\nother 5\n");
+        let states = [
+            LaneState::Active,
+            LaneState::Paused,
+            LaneState::Unavailable,
+            LaneState::Retired,
+            LaneState::Error,
+        ];
+        let lanes = states.map(|state| {
+            let mut lane = LaneStats::new(state.name().parse().unwrap());
+            lane.state = state;
+            lane
+        });
+        lane_gauges(&mut text, &lanes, Timestamp::from_micros(0));
+        for (lane, number) in [("active", 1), ("paused", 2), ("unavailable", 2), ("retired", 2), ("error", 3)]
+        {
+            let line = format!("posthaste_lane_state{{lane=\"{lane}\"}} {number}\n");
+            assert!(text.contains(&line), "{line:?} is not in {text}");
+        }
+    }
 
     #[test]
     fn a_lane_is_shown_with_its_backlog_and_its_age() {

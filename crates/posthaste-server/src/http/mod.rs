@@ -1,19 +1,20 @@
-//! The HTTP server: REST for publishing and looking, health and metrics.
+//! The HTTP server: REST for publishing, looking and commanding, health and metrics.
 //!
 //! ```text
 //! server    accepts, limits connections, drains      (caller owns the socket and the end)
 //!   stream    a connection's timeouts: head, idle, stalled writes
 //!     router    one table of routes; layers: panic, observe, time, key
-//!       publish, events, dead, lanes, audit, health, metrics
+//!       publish, events, dead, lanes, audit, commands, health, metrics
 //! ```
 //!
 //! [`wire`] has every JSON shape, [`problem`] every error and its status. Everything needs `Authorization: Bearer KEY` but
-//! `/healthz`, `/readyz` and `/version`; `/metrics` needs it too, except on the admin address, which the operator opens on
+//! `/healthz`, `/readyz`, `/startupz`, `/version` and `/openapi.json`; `/metrics` and `/stats` need it too, except on the admin address, which the operator opens on
 //! purpose and must not expose.
 
 mod app;
 mod audit;
 mod auth;
+mod commands;
 mod dead;
 mod events;
 mod files;
@@ -30,6 +31,7 @@ pub mod wire;
 
 pub use app::{App, Limits};
 pub use files::make_room;
+pub use health::Watched;
 pub use metrics::{Metrics, UPKEEP_EVERY};
-pub use router::{Face, router};
+pub use router::{Face, paths, router};
 pub use server::{ConnectionLimits, Server};

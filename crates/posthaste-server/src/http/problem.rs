@@ -20,6 +20,10 @@ pub enum Kind {
     Malformed,
     /// No key, or one that is not known.
     Unauthorized,
+    /// The key is known, and may not do that.
+    Forbidden,
+    /// It cannot be undone, and nobody said that it shall be done.
+    ConsentNeeded,
     /// What was asked for is not there.
     NotFound,
     /// The path is there, the method is not.
@@ -46,6 +50,10 @@ impl Kind {
         match self {
             Self::Malformed => (StatusCode::BAD_REQUEST, "malformed", "The request cannot be read"),
             Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized", "A valid API key is needed"),
+            Self::Forbidden => (StatusCode::FORBIDDEN, "forbidden", "This key may not do that"),
+            Self::ConsentNeeded => {
+                (StatusCode::PRECONDITION_REQUIRED, "consent-needed", "This cannot be undone")
+            }
             Self::NotFound => (StatusCode::NOT_FOUND, "not-found", "Not found"),
             Self::MethodNotAllowed => {
                 (StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "The method is not allowed here")

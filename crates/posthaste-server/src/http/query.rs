@@ -2,7 +2,7 @@
 
 use axum::extract::Query;
 use axum::http::Uri;
-use posthaste::admin::Page;
+use posthaste::admin::{EventState, Filter, Page};
 use posthaste::time::Timestamp;
 use serde::de::DeserializeOwned;
 
@@ -47,6 +47,46 @@ pub(super) fn error_text(text: Option<String>) -> Result<Option<String>, Problem
         }
         text => Ok(text),
     }
+}
+
+/// Which events, in the words of a query; everything that is there must match.
+#[derive(Default)]
+pub(super) struct FilterText {
+    pub(super) lane: Option<String>,
+    pub(super) state: Option<String>,
+    pub(super) id: Option<String>,
+    pub(super) event_type: Option<String>,
+    pub(super) topic: Option<String>,
+    pub(super) key: Option<String>,
+    pub(super) since: Option<String>,
+    pub(super) until: Option<String>,
+    pub(super) code: Option<String>,
+    pub(super) error: Option<String>,
+}
+
+impl FilterText {
+    pub(super) fn understood(self) -> Result<Filter, Problem> {
+        let mut filter = Filter::default();
+        filter.lane = self.lane.map(|lane| lane.parse()).transpose().map_err(bad("lane"))?;
+        filter.state = self.state.map(|name| state(&name)).transpose()?;
+        filter.event_type = self.event_type;
+        filter.topic = self.topic.map(|topic| topic.parse()).transpose().map_err(bad("topic"))?;
+        filter.key = self.key;
+        filter.since = time("since", self.since)?;
+        filter.until = time("until", self.until)?;
+        filter.code = self.code;
+        filter.error = error_text(self.error)?;
+        filter.ids = self.id.into_iter().collect();
+        Ok(filter)
+    }
+}
+
+fn state(name: &str) -> Result<EventState, Problem> {
+    EventState::named(name).ok_or_else(|| {
+        let detail =
+            "state must be pending, retrying, scheduled, behind, delivering, delivered, dead or discarded";
+        Problem::new(Kind::Malformed, detail)
+    })
 }
 
 /// Reads a time.

@@ -9,7 +9,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use posthaste::telemetry::{label, metric, span};
 use tokio::time::{Instant, timeout};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -17,37 +17,76 @@ use tracing::Instrument as _;
 
 use super::app::App;
 use super::problem::{Kind, Problem};
-use super::{audit, auth, dead, events, health, lanes, metrics, publish};
+use super::{audit, auth, commands, dead, events, health, lanes, metrics, publish};
 
 /// Which address a router serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Face {
-    /// REST, health, and metrics for whoever has a key.
+    /// REST, health, and figures and metrics for whoever has a key.
     Public,
-    /// Health and metrics on an address that the operator keeps private; no key is asked for.
+    /// Health, figures and metrics on an address that the operator keeps private; no key is asked for.
     Admin,
+}
+
+/// A path and what answers there.
+type Route = (&'static str, MethodRouter<Arc<App>>);
+
+/// What anybody may ask.
+fn open() -> Vec<Route> {
+    vec![
+        ("/healthz", get(health::alive)),
+        ("/readyz", get(health::ready)),
+        ("/startupz", get(health::started)),
+        ("/version", get(health::version)),
+        ("/openapi.json", get(openapi)),
+    ]
+}
+
+/// Figures, which need a key but on the admin address.
+fn figures() -> Vec<Route> {
+    vec![("/metrics", get(metrics::scrape)), ("/stats", get(health::stats))]
+}
+
+/// What any key may ask.
+fn keyed() -> Vec<Route> {
+    vec![
+        ("/v1/events", post(publish::publish).get(events::list)),
+        ("/v1/events/{id}", get(events::show)),
+        ("/v1/dead/codes", get(dead::codes)),
+        ("/v1/lanes", get(lanes::list)),
+        ("/v1/lanes/{lane}", get(lanes::show)),
+        ("/v1/audit", get(audit::list)),
+    ]
+}
+
+/// What only the keys of operators may.
+fn commands() -> Vec<Route> {
+    vec![("/v1/commands/{verb}", post(commands::give))]
+}
+
+/// Every path of this face.
+pub fn paths(face: Face) -> Vec<&'static str> {
+    let keyed = if face == Face::Public { [keyed(), commands()].concat() } else { Vec::new() };
+    [open(), figures(), keyed].concat().into_iter().map(|(path, _)| path).collect()
+}
+
+fn with(routes: Vec<Route>) -> Router<Arc<App>> {
+    routes.into_iter().fold(Router::new(), |router, (path, answers)| router.route(path, answers))
 }
 
 /// The routes of this face. Whatever is not named as open here needs a key, also paths that do not exist.
 pub fn router(app: Arc<App>, face: Face) -> Router {
-    let open = Router::new()
-        .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::ready))
-        .route("/version", get(health::version));
-    let metrics = Router::new().route("/metrics", get(metrics::scrape));
     let routes = match face {
-        Face::Admin => open.merge(metrics).fallback(not_found),
+        Face::Admin => with(open()).merge(with(figures())).fallback(not_found),
         Face::Public => {
-            let keyed = metrics
-                .route("/v1/events", post(publish::publish).get(events::list))
-                .route("/v1/events/{id}", get(events::show))
-                .route("/v1/dead/codes", get(dead::codes))
-                .route("/v1/lanes", get(lanes::list))
-                .route("/v1/audit", get(audit::list))
+            let commands =
+                with(commands()).layer(from_fn_with_state(Arc::clone(&app), commands::need_operator));
+            let keyed = with([figures(), keyed()].concat())
+                .merge(commands)
                 .method_not_allowed_fallback(method_not_allowed)
                 .fallback(not_found)
                 .layer(from_fn_with_state(Arc::clone(&app), auth::need_key));
-            open.merge(keyed)
+            with(open()).merge(keyed)
         }
     };
     routes
@@ -58,10 +97,15 @@ pub fn router(app: Arc<App>, face: Face) -> Router {
         .with_state(app)
 }
 
+/// All of it for programs.
+async fn openapi() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], include_str!("openapi.json"))
+}
+
 async fn not_found() -> Problem {
     Problem::new(
         Kind::NotFound,
-        "there is nothing at this path; events are at /v1/events, lanes at /v1/lanes, the record of commands at /v1/audit",
+        "there is nothing at this path; events are at /v1/events, lanes at /v1/lanes, the record of commands at /v1/audit; /openapi.json describes all",
     )
 }
 

@@ -4,18 +4,22 @@
 //! Times are RFC 3339 in UTC. Payloads keep their bytes: a JSON payload stands in `data` exactly as it was published,
 //! anything else stands in `data_base64`.
 
+mod health;
+mod lanes;
 mod review;
 
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use posthaste::admin::{Found, LaneStats, LaneView, Record};
+use posthaste::admin::{Found, LaneView, Record};
 use posthaste::time::{Moment, Timestamp};
 use posthaste::{Error, Result};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
+pub use health::{CheckDocument, ReadinessDocument, StatsDocument, VersionDocument};
+pub use lanes::{AppliedDocument, LaneDocument, LanePage};
 pub use review::{AuditDocument, AuditPage, DeadCodeDocument, DeadCodePage};
 
 /// What `POST /v1/events` takes as `application/json`; the names are those of CloudEvents. An array of them is a batch.
@@ -250,108 +254,6 @@ impl LaneViewDocument {
             replay: view.replay,
         }
     }
-}
-
-/// Every lane: `GET /v1/lanes`.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
-pub struct LanePage {
-    /// The lanes.
-    pub lanes: Vec<LaneDocument>,
-}
-
-impl LanePage {
-    /// Lanes as they go over the wire.
-    pub fn of(lanes: &[LaneStats]) -> Self {
-        Self { lanes: lanes.iter().map(LaneDocument::of).collect() }
-    }
-}
-
-/// A lane with its totals: `accepted = delivered + waiting + dead + discarded`.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
-pub struct LaneDocument {
-    /// Which lane.
-    pub lane: String,
-    /// active, paused, unavailable, retired or error.
-    pub state: String,
-    /// Why it is in that state.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// The relay that drives it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub owner: Option<String>,
-    /// Its fencing number.
-    pub epoch: i64,
-    /// Where it is in the log.
-    pub position: i64,
-    /// How far the log goes beyond its place.
-    pub unread: u64,
-    /// Events meant for this lane that its place has passed.
-    pub accepted: u64,
-    /// Of these: acknowledged by the target.
-    pub delivered: u64,
-    /// Of these: parked and not dead.
-    pub waiting: u64,
-    /// Of these: dead.
-    pub dead: u64,
-    /// Of these: given up, with a record.
-    pub discarded: u64,
-    /// Deliveries on purpose; outside the sum.
-    pub replayed: u64,
-    /// When the oldest event that it has not read was taken in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub oldest_unread_at: Option<String>,
-}
-
-impl LaneDocument {
-    /// A lane as it goes over the wire.
-    pub fn of(stats: &LaneStats) -> Self {
-        Self {
-            lane: stats.lane.to_string(),
-            state: stats.state.name().to_owned(),
-            reason: stats.reason.clone(),
-            owner: stats.owner.clone(),
-            epoch: stats.epoch,
-            position: stats.position,
-            unread: stats.unread,
-            accepted: stats.accepted,
-            delivered: stats.delivered,
-            waiting: stats.waiting,
-            dead: stats.dead,
-            discarded: stats.discarded,
-            replayed: stats.replayed,
-            oldest_unread_at: text(stats.oldest_unread_at),
-        }
-    }
-}
-
-/// Whether the server can work: `GET /readyz`.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
-pub struct ReadinessDocument {
-    /// `ready` or `not ready`.
-    pub status: String,
-    /// What was looked at.
-    pub checks: Vec<CheckDocument>,
-}
-
-/// One thing that was looked at.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
-pub struct CheckDocument {
-    /// What.
-    pub name: String,
-    /// `ok`, `failed`, or `waiting` for a lane whose target does not take events.
-    pub status: String,
-    /// What to do if it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub detail: Option<String>,
-}
-
-/// Which server this is: `GET /version`.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
-pub struct VersionDocument {
-    /// `posthaste`.
-    pub name: String,
-    /// Its version.
-    pub version: String,
 }
 
 /// Every error, as `application/problem+json`.

@@ -10,76 +10,124 @@ use posthaste::schema::Backend;
 use posthaste::telemetry::metric;
 use posthaste::time::{Clock, SystemClock, Timestamp};
 
+use crate::config::Config;
+use crate::config::store::StoreConfig;
+
 /// A process that is restarted often must prune too, so the first round does not wait for a whole long interval.
 const FIRST_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// How long events are kept.
-#[derive(Clone, Copy)]
-pub(super) struct Retention {
-    /// After every lane has passed them.
-    pub(super) retain: Duration,
-    /// For a lane that nobody drives.
-    pub(super) retain_max: Duration,
-    /// What consumers have handled, after that.
-    pub(super) retain_inbox: Duration,
+/// What goes, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Retention {
+    /// Of a log.
+    Log {
+        /// Events, after every lane has passed them.
+        retain: Duration,
+        /// What a lane holds back that nobody drives.
+        retain_max: Duration,
+        /// What consumers have handled, after that.
+        retain_inbox: Duration,
+    },
+    /// Of an outbox table: delivered rows, after so long.
+    Table(Duration),
+    /// Nothing: the table's owner removes its rows.
+    Nothing,
 }
 
-/// Prunes at this interval, for ever.
-pub(super) async fn run(store: Arc<dyn Backend>, retention: Retention, interval: Duration) {
+impl Retention {
+    /// What this configuration wants. Rows of somebody else's table go only if somebody wrote for how long they are kept.
+    pub(super) fn of(config: &Config) -> Self {
+        let store = &config.store;
+        let StoreConfig { retain, retain_max, retain_inbox, .. } = *store;
+        match store.table {
+            None => Self::Log { retain, retain_max, retain_inbox },
+            Some(_) if store.is_retain_set => Self::Table(retain),
+            Some(_) => Self::Nothing,
+        }
+    }
+}
+
+/// Prunes at this interval, for ever; `via` is what the record says about who it was.
+pub(super) async fn run(
+    store: Arc<dyn Backend>,
+    retention: Retention,
+    interval: Duration,
+    via: &'static str,
+) {
     let mut pause = interval.min(FIRST_AFTER_MAX);
     loop {
         tokio::time::sleep(pause).await;
-        if let Err(error) = turn(&*store, retention, SystemClock.now()).await {
+        let round = Round { store: &*store, by: Actor::new("posthaste", via) };
+        if let Err(error) = round.turn(retention, SystemClock.now()).await {
             tracing::warn!(%error, "failed to prune; trying again at the next interval");
         }
         pause = interval;
     }
 }
 
-/// One round. A store that fails is asked again at the next.
-async fn turn(store: &dyn Backend, retention: Retention, now: Timestamp) -> Result<()> {
-    for lane in store.lanes().await? {
-        bound(store, &lane, retention.retain_max, now).await?;
-    }
-    let command = Command::Prune { delivered_age: Some(retention.retain), dead_age: None, dry_run: false };
-    let applied = store.apply(&Filter::default(), command, &actor()).await?;
-    metrics::counter!(metric::PRUNED_TOTAL).increment(applied.changed);
-    let command = Command::PruneInbox { age: retention.retain_inbox, dry_run: false };
-    let forgotten = store.apply(&Filter::default(), command, &actor()).await?;
-    tracing::debug!(events = applied.changed, inbox_rows = forgotten.changed, "pruned");
-    Ok(())
+/// One round.
+struct Round<'a> {
+    store: &'a dyn Backend,
+    by: Actor,
 }
 
-/// Moves a lane that nobody drives past what it has held back for too long; warns from half that time on.
-async fn bound(store: &dyn Backend, lane: &LaneStats, retain_max: Duration, now: Timestamp) -> Result<()> {
-    let held = lane.oldest_unread_at.filter(|_| lane.owner.is_none()).map(|oldest| now.since(oldest));
-    let Some(held) = held.filter(|held| *held > retain_max / 2) else { return Ok(()) };
-    let name = lane.lane.as_str();
-    if held <= retain_max {
-        tracing::warn!(
+impl Round<'_> {
+    /// A store that fails is asked again at the next round.
+    async fn turn(&self, retention: Retention, now: Timestamp) -> Result<()> {
+        match retention {
+            Retention::Log { retain, retain_max, retain_inbox } => {
+                for lane in self.store.lanes().await? {
+                    self.bound(&lane, retain_max, now).await?;
+                }
+                let events = self.prune(retain).await?;
+                let command = Command::PruneInbox { age: retain_inbox, dry_run: false };
+                let forgotten = self.store.apply(&Filter::default(), command, &self.by).await?;
+                tracing::debug!(events, inbox_rows = forgotten.changed, "pruned");
+            }
+            Retention::Table(retain) => {
+                let events = self.prune(retain).await?;
+                tracing::debug!(events, "pruned");
+            }
+            Retention::Nothing => {}
+        }
+        Ok(())
+    }
+
+    /// Delivered events go that are older than this.
+    async fn prune(&self, retain: Duration) -> Result<u64> {
+        let command = Command::Prune { delivered_age: Some(retain), dead_age: None, dry_run: false };
+        let applied = self.store.apply(&Filter::default(), command, &self.by).await?;
+        metrics::counter!(metric::PRUNED_TOTAL).increment(applied.changed);
+        Ok(applied.changed)
+    }
+
+    /// Moves a lane that nobody drives past what it has held back for too long; warns from half that time on.
+    async fn bound(&self, lane: &LaneStats, retain_max: Duration, now: Timestamp) -> Result<()> {
+        let held = lane.oldest_unread_at.filter(|_| lane.owner.is_none()).map(|oldest| now.since(oldest));
+        let Some(held) = held.filter(|held| *held > retain_max / 2) else { return Ok(()) };
+        let name = lane.lane.as_str();
+        if held <= retain_max {
+            tracing::warn!(
+                lane = name,
+                ?held,
+                ?retain_max,
+                "nobody drives this lane, and it holds events back; run a relay for it, or remove it"
+            );
+            return Ok(());
+        }
+        let mut filter = Filter::default();
+        filter.lane = Some(lane.lane.clone());
+        let reason = "nobody drove it, and it was moved past events older than store.retain_max".to_owned();
+        let skip = Command::Skip { age: retain_max, reason, dry_run: false };
+        let applied = self.store.apply(&filter, skip, &self.by).await?;
+        tracing::error!(
             lane = name,
-            ?held,
+            events = applied.matched,
             ?retain_max,
-            "nobody drives this lane, and it holds events back; run a relay for it, or remove it"
+            "nobody drives this lane; it was moved past events older than store.retain_max, without delivering them"
         );
-        return Ok(());
+        Ok(())
     }
-    let mut filter = Filter::default();
-    filter.lane = Some(lane.lane.clone());
-    let reason = "nobody drove it, and it was moved past events older than store.retain_max".to_owned();
-    let skip = Command::Skip { age: retain_max, reason, dry_run: false };
-    let applied = store.apply(&filter, skip, &actor()).await?;
-    tracing::error!(
-        lane = name,
-        events = applied.matched,
-        ?retain_max,
-        "nobody drives this lane; it was moved past events older than store.retain_max, without delivering them"
-    );
-    Ok(())
-}
-
-fn actor() -> Actor {
-    Actor::new("posthaste", "serve")
 }
 
 #[cfg(test)]
@@ -93,6 +141,25 @@ mod tests {
     use posthaste::time::{ManualClock, Timestamp};
 
     use super::*;
+    use crate::config::{Environment, Sources};
+
+    async fn turn(store: &Memory, retention: Retention, now: Timestamp) -> Result<()> {
+        Round { store, by: Actor::new("posthaste", "test") }.turn(retention, now).await
+    }
+
+    #[test]
+    fn rows_of_somebody_else_go_only_if_somebody_wrote_for_how_long() {
+        let of = |variables: &[(&str, &str)]| {
+            let environment = Environment::of(variables);
+            let sources = Sources { file: None, environment, flags: Vec::new(), reference: false };
+            Retention::of(&sources.load().unwrap().0)
+        };
+        let table = ("POSTHASTE__STORE__ENGINE", "table");
+        assert_eq!(of(&[table]), Retention::Nothing);
+        let day = Duration::from_secs(86_400);
+        assert_eq!(of(&[table, ("POSTHASTE__STORE__RETAIN", "1d")]), Retention::Table(day));
+        assert!(matches!(of(&[]), Retention::Log { .. }));
+    }
 
     /// One event that the only lane has delivered: it goes when it is older than `retain`, and not before.
     #[tokio::test(start_paused = true)]
@@ -108,7 +175,7 @@ mod tests {
         let left = async || store.find(&Filter::default(), Page::first(10)).await.unwrap().records.len();
 
         let retain = Duration::from_secs(3600);
-        let retention = Retention { retain, retain_max: 10 * retain, retain_inbox: 5 * retain };
+        let retention = Retention::Log { retain, retain_max: 10 * retain, retain_inbox: 5 * retain };
         turn(&store, retention, clock.now()).await.unwrap();
         assert_eq!(left().await, 1);
         clock.advance(2 * retain);
@@ -132,7 +199,7 @@ mod tests {
         };
         assert_eq!(enter().await, 1, "it is new");
         let retain = Duration::from_secs(3600);
-        let retention = Retention { retain, retain_max: 10 * retain, retain_inbox: 5 * retain };
+        let retention = Retention::Log { retain, retain_max: 10 * retain, retain_inbox: 5 * retain };
         clock.advance(4 * retain);
         turn(&store, retention, clock.now()).await.unwrap();
         assert_eq!(enter().await, 0, "it is remembered");
@@ -153,7 +220,7 @@ mod tests {
         let left = async || store.find(&Filter::default(), Page::first(10)).await.unwrap().records.len();
 
         let retain = Duration::from_secs(3600);
-        let retention = Retention { retain, retain_max: 10 * retain, retain_inbox: 5 * retain };
+        let retention = Retention::Log { retain, retain_max: 10 * retain, retain_inbox: 5 * retain };
         clock.advance(9 * retain);
         turn(&store, retention, clock.now()).await.unwrap();
         assert_eq!(left().await, 1);

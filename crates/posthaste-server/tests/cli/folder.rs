@@ -145,7 +145,7 @@ impl Drop for Running {
 }
 
 /// Asks until there is an answer; fails the test at the deadline.
-fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + DEADLINE;
     loop {
         if let Some(answer) = ask() {

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::folder::{Folder, Running};
+use crate::folder::{Folder, Running, eventually};
 
 #[test]
 fn without_a_lane_there_is_nothing_to_drive() {
@@ -54,6 +54,47 @@ fn it_runs_until_a_signal_and_ends_cleanly() {
             (&Value::from(1), &Value::Null),
             "settled and given up"
         );
+    }
+}
+
+/// Events of a log, and rows of a table whose owner said for how long they are kept.
+#[test]
+fn what_is_delivered_and_old_goes_while_it_runs() {
+    for engine in ["log", "table"] {
+        let folder = Folder::new();
+        folder.write(
+            "posthaste.toml",
+            format!(
+                "[store]\nurl = \"sqlite://posthaste.db\"\nengine = \"{engine}\"\nretain = \"1s\"\n[prune]\ninterval = \"1s\"\n\
+                 [lanes.main]\nto = \"null:\"\n"
+            ),
+        );
+        if engine == "table" {
+            let ddl = folder.ok(&[
+                "migrate",
+                "print",
+                "--profile",
+                "open-outbox",
+                "--store",
+                "sqlite://posthaste.db",
+            ]);
+            folder.sql(ddl.text());
+            folder.sql(
+                "INSERT INTO openoutbox_events (event_id, event_type, payload) VALUES ('a', 'x', x'7b7d')",
+            );
+        } else {
+            folder.publish("x", "{}");
+        }
+        let mut running = Running(folder.command(&["relay"]).spawn().unwrap());
+        let list = || folder.json(&["event", "list"])["events"].as_array().unwrap().len();
+        eventually("the event went", || (list() == 0).then_some(()));
+        running.signal("TERM");
+        assert_eq!(running.code(), 0);
+        if engine == "log" {
+            let entry = folder.json(&["audit", "--verb", "prune"])["entries"][0].clone();
+            assert_eq!((&entry["via"], &entry["changed"]), (&Value::from("relay"), &Value::from(1)));
+            assert_eq!(folder.json(&["lane", "show", "main"])["delivered"], 1, "what went still counts");
+        }
     }
 }
 

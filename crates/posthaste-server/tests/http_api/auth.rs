@@ -3,7 +3,9 @@
 use crate::client::Client;
 use crate::stand::Stand;
 
-const KEYED: [(&str, &str); 8] = [
+const KEYED: [(&str, &str); 10] = [
+    ("POST", "/v1/commands/pause?all=true"),
+    ("GET", "/stats"),
     ("POST", "/v1/events"),
     ("GET", "/v1/events"),
     ("GET", "/v1/events/1"),
@@ -13,7 +15,7 @@ const KEYED: [(&str, &str); 8] = [
     ("DELETE", "/v1/events"),
     ("GET", "/"),
 ];
-const OPEN: [&str; 3] = ["/healthz", "/readyz", "/version"];
+const OPEN: [&str; 5] = ["/healthz", "/readyz", "/startupz", "/version", "/openapi.json"];
 
 #[tokio::test]
 async fn every_route_but_health_and_version_needs_a_key() {
@@ -56,7 +58,7 @@ async fn with_a_key_unknown_paths_are_404_and_wrong_methods_405() {
 #[tokio::test]
 async fn the_admin_address_has_health_and_metrics_and_nothing_else() {
     let stand = Stand::start().await;
-    for path in OPEN.into_iter().chain(["/metrics"]) {
+    for path in OPEN.into_iter().chain(["/metrics", "/stats"]) {
         assert_eq!(stand.admin.get(path).await.status, 200, "{path}");
     }
     let admin_with_key = Client { key: stand.client.key.clone(), ..stand.admin.clone() };

@@ -11,8 +11,9 @@ use posthaste::memory::Memory;
 use posthaste::publisher::{Published, Publisher};
 use posthaste::review::{AuditFilter, Audited, DeadCodes, Review};
 use posthaste::schema::{Keyring, Schema, SchemaStatus};
-use posthaste::store::{Claimed, Lease, Owner, Room, Settled, Standing, Store, Then};
-use posthaste::{BoxFuture, Error, Result};
+use posthaste::store::{Claimed, Lease, Owner, Parcel, Room, Settled, Standing, Store, Then};
+use posthaste::target::{Answer, Capabilities, Target};
+use posthaste::{BoxFuture, BoxStream, Error, Result};
 
 /// How the store is.
 #[derive(Clone, Copy)]
@@ -52,6 +53,38 @@ impl Faulty {
                 Box::pin(async { panic!("SELECT broke at /secret/path") })
             }
             _ => answer,
+        }
+    }
+}
+
+/// A target behind a switch.
+pub(crate) struct FaultyTarget {
+    target: Arc<dyn Target>,
+    switch: Switch,
+}
+
+impl FaultyTarget {
+    pub(crate) fn new(switch: Switch) -> Self {
+        Self { target: posthaste::target::open("null:").expect("it needs nothing"), switch }
+    }
+}
+
+impl Target for FaultyTarget {
+    fn capabilities(&self) -> &Capabilities {
+        self.target.capabilities()
+    }
+
+    fn deliver(&self, burst: Vec<Parcel>) -> BoxStream<'_, Answer> {
+        self.target.deliver(burst)
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<()>> {
+        match self.switch.0.load(Ordering::SeqCst) {
+            mood if mood == Mood::Away as u8 => {
+                Box::pin(async { Err(Error::unavailable("amqp://me:hunter2@mq.internal does not answer")) })
+            }
+            mood if mood == Mood::Hanging as u8 => Box::pin(std::future::pending()),
+            _ => self.target.ping(),
         }
     }
 }

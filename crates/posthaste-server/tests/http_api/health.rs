@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use posthaste::lane::LaneSpec;
 use posthaste::memory::Memory;
+use posthaste::store::{Owner, Store as _};
+use posthaste_server::http::Watched;
 use tokio::time::Instant;
 
 use crate::client::{Answer, Client, DEADLINE};
-use crate::faulty::{Faulty, Mood, Switch};
+use crate::faulty::{Faulty, FaultyTarget, Mood, Switch};
 use crate::stand::{Stand, Times};
 
 async fn faulty_stand() -> (Stand, Switch) {
@@ -63,6 +66,93 @@ async fn a_store_that_hangs_makes_the_server_unready_within_seconds() {
     assert_eq!(answer.status, 503);
     assert!(answer.text().contains("within 2 s"), "{}", answer.text());
     assert_eq!(stand.stranger().get("/healthz").await.status, 200);
+    stand.stopped().await;
+}
+
+/// A stand that watches a target, whose switch is answered.
+async fn stand_with_target(are_needed: bool) -> (Stand, Switch) {
+    let switch = Switch::default();
+    let target: Arc<dyn posthaste::target::Target> = Arc::new(FaultyTarget::new(switch.clone()));
+    let watched = Watched { targets: vec![("target mail".to_owned(), target)], are_needed };
+    let wrap = |memory| Arc::new(memory) as Arc<dyn posthaste::schema::Backend>;
+    (Stand::watching(Memory::new(), wrap, Times::default(), watched).await, switch)
+}
+
+/// Asks until the check of the target has this status; the answer must not tell where it is.
+async fn target_becomes(stand: &Stand, status: &str) -> Answer {
+    let begun = Instant::now();
+    loop {
+        let answer = stand.stranger().get("/readyz").await;
+        for secret in ["hunter2", "mq.internal", "amqp:"] {
+            assert!(!answer.text().contains(secret), "{}", answer.text());
+        }
+        let check = answer.json()["checks"][1].clone();
+        assert_eq!(check["name"], "target mail");
+        if check["status"] == status {
+            return answer;
+        }
+        assert!(begun.elapsed() < DEADLINE, "the target never was {status}: {}", answer.text());
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_relay_is_ready_while_its_targets_answer() {
+    let (stand, switch) = stand_with_target(true).await;
+    assert_eq!(target_becomes(&stand, "ok").await.status, 200);
+    for mood in [Mood::Away, Mood::Hanging] {
+        switch.set(mood);
+        let answer = target_becomes(&stand, "failed").await;
+        assert_eq!(answer.status, 503);
+        assert_eq!(answer.json()["checks"][0]["status"], "ok", "one hides no other");
+        switch.set(Mood::Well);
+        assert_eq!(target_becomes(&stand, "ok").await.status, 200);
+    }
+    stand.stopped().await;
+}
+
+#[tokio::test]
+async fn whoever_takes_events_is_ready_without_its_targets() {
+    let (stand, switch) = stand_with_target(false).await;
+    switch.set(Mood::Away);
+    let answer = target_becomes(&stand, "waiting").await;
+    assert_eq!((answer.status, &answer.json()["status"]), (200, &"ready".into()));
+    stand.stopped().await;
+}
+
+#[tokio::test]
+async fn a_start_is_over_when_the_store_was_there_once() {
+    let (stand, switch) = faulty_stand().await;
+    switch.set(Mood::Away);
+    let starting = stand.stranger().get("/startupz").await;
+    assert_eq!((starting.status, &starting.json()["status"]), (503, &"starting".into()));
+    switch.set(Mood::Well);
+    assert_eq!(eventually(&stand.stranger(), "/startupz", 200).await.json()["status"], "started");
+    switch.set(Mood::Away);
+    eventually(&stand.stranger(), "/readyz", 503).await;
+    assert_eq!(stand.stranger().get("/startupz").await.status, 200, "it stays over");
+    stand.stopped().await;
+}
+
+#[tokio::test]
+async fn what_is_to_be_done_is_counted_under_the_names_of_the_reference() {
+    let memory = Memory::new();
+    let lane = LaneSpec::new("main".parse().expect("a name"));
+    memory.acquire(&lane, &Owner::new("test")).await.expect("memory answers").expect("nobody has it");
+    let switch = Switch::default();
+    let shared = switch.clone();
+    let wrap = |store| Arc::new(Faulty { store, switch: shared }) as Arc<dyn posthaste::schema::Backend>;
+    let stand = Stand::with(memory, wrap, Times::default()).await;
+    stand.client.publish(r#"[{"type":"x"},{"type":"x"}]"#).await;
+    for client in [&stand.client, &stand.admin] {
+        let stats = client.get("/stats").await.json();
+        assert_eq!((&stats["pending_count"], &stats["retrying_count"]), (&2.into(), &0.into()), "{stats}");
+        assert!(stats["oldest_age_sec"].as_f64().is_some_and(|age| age < 3600.0), "{stats}");
+        assert_eq!(stats["dead_count"], 0);
+    }
+    switch.set(Mood::Away);
+    let away = eventually(&stand.admin, "/stats", 503).await;
+    assert!(!away.text().contains("db.internal"), "{}", away.text());
     stand.stopped().await;
 }
 

@@ -2,9 +2,11 @@
 
 mod auth;
 mod client;
+mod commands;
 mod faulty;
 mod health;
 mod hostile;
 mod look;
+mod openapi;
 mod publish;
 mod stand;

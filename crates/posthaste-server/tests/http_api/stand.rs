@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use posthaste::memory::Memory;
 use posthaste::schema::{Backend, Keyring as _};
-use posthaste_server::http::{App, ConnectionLimits, Face, Limits, Metrics, Server, router};
+use posthaste_server::http::{App, ConnectionLimits, Face, Limits, Metrics, Server, Watched, router};
 use posthaste_server::keys::ApiKey;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -17,10 +17,15 @@ use crate::client::{Client, DEADLINE};
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 4096;
 pub(crate) const CONNECTIONS_MAX: usize = 1_200;
 
+/// The name of the key that may give commands.
+const OPERATOR: &str = "ops";
+
 /// A running server; dropping it ends it.
 pub(crate) struct Stand {
     /// Asks with the key.
     pub(crate) client: Client,
+    /// Asks with a key that may give commands.
+    pub(crate) operator: Client,
     /// Asks the admin address, without a key.
     pub(crate) admin: Client,
     stop: CancellationToken,
@@ -60,15 +65,29 @@ impl Stand {
         wrap: impl FnOnce(Memory) -> Arc<dyn Backend>,
         times: Times,
     ) -> Self {
+        Self::watching(memory, wrap, times, Watched::default()).await
+    }
+
+    /// The same, with targets on which it depends.
+    pub(crate) async fn watching(
+        memory: Memory,
+        wrap: impl FnOnce(Memory) -> Arc<dyn Backend>,
+        times: Times,
+        watched: Watched,
+    ) -> Self {
         let key = ApiKey::generate().expect("the system has a random source");
         memory.add("test", &key.hash()).await.expect("memory takes a key");
+        let operating = ApiKey::generate().expect("the system has a random source");
+        memory.add(OPERATOR, &operating.hash()).await.expect("memory takes a second key");
         let limits = Limits {
             payload_bytes_max: PAYLOAD_BYTES_MAX,
             body_timeout: times.body,
             request_timeout: times.request,
             source: "/test".to_owned(),
+            operators: vec![OPERATOR.to_owned()],
         };
-        let app = App::new(wrap(memory), limits, Metrics::install().expect("nobody else installs one"));
+        let metrics = Metrics::install().expect("nobody else installs one");
+        let app = App::new(wrap(memory), limits, metrics, watched);
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         let mut addresses: Vec<SocketAddr> = Vec::new();
         for face in [Face::Public, Face::Admin] {
@@ -78,7 +97,8 @@ impl Stand {
             tasks.spawn(server.run(router(Arc::clone(&app), face), connections(times), ended));
         }
         let client = Client { address: addresses[0], key: Some(key.expose().to_owned()) };
-        Self { client, admin: Client { address: addresses[1], key: None }, stop, tasks }
+        let operator = Client { key: Some(operating.expose().to_owned()), ..client.clone() };
+        Self { client, operator, admin: Client { address: addresses[1], key: None }, stop, tasks }
     }
 
     /// Asks without a key.

@@ -1,6 +1,6 @@
 //! The guide's commands, as they stand in it: only the database's address is another one.
 
-use crate::stand::{Seen, Stand};
+use crate::stand::{Base, Seen, Stand};
 
 const GUIDE: &str = include_str!("../../../../docs/adopt-a-table.md");
 /// The address in the guide.
@@ -20,7 +20,10 @@ fn words(line: &str) -> Vec<&str> {
 
 #[tokio::test]
 async fn every_command_of_the_guide_does_what_it_says() {
-    let Some(stand) = Stand::empty("every_command_of_the_guide_does_what_it_says").await else { return };
+    let Some(stand) = Stand::empty(Base::Postgres, "every_command_of_the_guide_does_what_it_says").await
+    else {
+        return;
+    };
     let url = stand.url();
     let commands: Vec<String> =
         blocks("sh").iter().flat_map(|block| block.lines()).map(|line| line.replace(ADDRESS, &url)).collect();
@@ -31,12 +34,12 @@ async fn every_command_of_the_guide_does_what_it_says() {
     let (print, into) = make.split_once(" | ").unwrap();
     assert_eq!(into, format!("psql {url}"));
     let ddl = stand.folder.ok(&words(print)[1..]);
-    stand.client.batch_execute(ddl.text()).await.unwrap();
+    stand.say(ddl.text()).await;
     let [insert] = &blocks("sql")[..] else { panic!("the guide has one block of SQL") };
-    stand.client.batch_execute(insert).await.unwrap();
+    stand.say(insert).await;
     assert_eq!(stand.folder.ok(&words(once)[1..]).text().matches("\"type\":\"order.placed\"").count(), 1);
 
-    stand.client.batch_execute(insert).await.unwrap();
+    stand.say(insert).await;
     let seen = Seen::default();
     let mut relay = stand.start(&words(on)[1..], &seen);
     seen.until(1);
@@ -51,14 +54,17 @@ async fn every_command_of_the_guide_does_what_it_says() {
 
 #[tokio::test]
 async fn the_configuration_of_the_guide_describes_a_table() {
-    let Some(stand) = Stand::empty("the_configuration_of_the_guide_describes_a_table").await else { return };
+    let Some(stand) = Stand::empty(Base::Postgres, "the_configuration_of_the_guide_describes_a_table").await
+    else {
+        return;
+    };
     let [config] = &blocks("toml")[..] else { panic!("the guide has one block of TOML") };
     stand.folder.write("posthaste.toml", config.replace(ADDRESS, &stand.url()));
     stand.folder.ok(&["check"]);
     let ddl = stand.folder.ok(&["migrate", "print", "--profile", "custom"]);
-    stand.client.batch_execute(&format!("CREATE SCHEMA billing; {}", ddl.text())).await.unwrap();
+    stand.say(&format!("CREATE SCHEMA billing; {}", ddl.text())).await;
     let insert = "INSERT INTO billing.outbox (message_id, kind, customer, payload) VALUES (gen_random_uuid(), 'paid', 'c', '{}')";
-    stand.client.batch_execute(insert).await.unwrap();
+    stand.say(insert).await;
     assert_eq!(stand.folder.ok(&["relay", "--once"]).text().matches("\"type\":\"paid\"").count(), 1);
     assert_eq!(stand.folder.ok(&["event", "list"]).text().matches("paid").count(), 1);
     stand.folder.ok(&["stats"]);

@@ -2,118 +2,109 @@
 
 use std::time::{Duration, Instant};
 
-use crate::folder::Running;
-use crate::stand::{DEADLINE, Seen, Stand, connect};
+use crate::stand::{DEADLINE, Seen, Stand, insert, on_every_database};
 
-const INSERT: &str = "INSERT INTO openoutbox_events (event_id, event_type, payload)
-    SELECT gen_random_uuid(), 'order.placed', convert_to('{\"n\":' || n || '}', 'UTF8') FROM generate_series(1, 50) n";
-
-/// Everything came, and nothing came twice.
-async fn assert_once(stand: &Stand, seen: &Seen) {
-    for id in stand.ids().await {
-        assert_eq!(seen.times(&id), 1, "{id}");
-    }
+on_every_database! {
+    new: what_commits_late_is_delivered, a_long_open_transaction_delays_nobody,
+    a_batch_that_is_slower_than_its_lease_is_not_delivered_twice,
+    an_outcome_that_cannot_be_stored_is_one_duplicate_and_no_loop,
 }
+on_every_database! { private: a_database_that_is_killed_and_comes_back_loses_nothing }
 
 /// Transactions begin in one order and commit in another, while a relay is long past their times: nothing is passed over.
-#[tokio::test]
-async fn what_commits_late_is_delivered() {
-    let Some(stand) = Stand::new("what_commits_late_is_delivered").await else { return };
+async fn what_commits_late_is_delivered(stand: Stand) {
     let seen = Seen::default();
-    let relay = stand.relay(&seen);
+    let relay = stand.lasting_relay(&seen);
     let mut late = Vec::new();
     for _ in 0..5 {
-        let producer = connect(&stand.url()).await;
-        producer.batch_execute(&format!("BEGIN; {INSERT}")).await.unwrap();
+        let producer = stand.session().await;
+        producer.say(&format!("BEGIN; {}", insert(50))).await;
         late.push(producer);
         stand.insert(50).await;
         seen.until(late.len() * 50);
     }
     // The youngest first.
     for (ended, producer) in late.iter().rev().enumerate() {
-        producer.batch_execute("COMMIT").await.unwrap();
+        producer.say("COMMIT").await;
         seen.until(250 + (ended + 1) * 50);
     }
     stand.until(500, "status = 'DELIVERED'").await;
     drop(relay);
-    assert_once(&stand, &seen).await;
+    stand.assert_once(&seen).await;
     stand.end().await;
 }
 
 /// A reader keeps its snapshot, so that nothing of what is delivered can be cleaned up: the rest flows all the same.
-#[tokio::test]
-async fn a_long_open_transaction_delays_nobody() {
-    let Some(stand) = Stand::new("a_long_open_transaction_delays_nobody").await else { return };
-    let reader = connect(&stand.url()).await;
-    let open = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM openoutbox_events";
-    reader.batch_execute(open).await.unwrap();
-    let writer = connect(&stand.url()).await;
-    writer.batch_execute(&format!("BEGIN; {INSERT}")).await.unwrap();
+async fn a_long_open_transaction_delays_nobody(stand: Stand) {
+    let reader = stand.session().await;
+    let open = stand.base.either(
+        "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM openoutbox_events",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT",
+    );
+    reader.say(open).await;
+    let writer = stand.session().await;
+    writer.say(&format!("BEGIN; {}", insert(50))).await;
     let seen = Seen::default();
-    let relay = stand.relay(&seen);
+    let relay = stand.lasting_relay(&seen);
     for round in 1..=10 {
         let before = Instant::now();
-        stand.insert(400).await;
-        seen.until(round * 400);
-        assert!(before.elapsed() < Duration::from_secs(10), "round {round} took {:?}", before.elapsed());
+        stand.insert(300).await;
+        seen.until(round * 300);
+        assert!(before.elapsed() < Duration::from_secs(20), "round {round} took {:?}", before.elapsed());
     }
-    writer.batch_execute("COMMIT").await.unwrap();
-    stand.until(4_050, "status = 'DELIVERED'").await;
-    seen.until(4_050);
-    reader.batch_execute("COMMIT").await.unwrap();
+    writer.say("COMMIT").await;
+    stand.until(3_050, "status = 'DELIVERED'").await;
+    seen.until(3_050);
+    reader.say("COMMIT").await;
     drop(relay);
-    assert_once(&stand, &seen).await;
+    stand.assert_once(&seen).await;
     stand.end().await;
 }
 
 /// One key's rows are claimed together and sent one by one to a target that takes longer for all of them than a lease lasts, with
 /// another relay beside that looks for leases that have ended: they are renewed, and every row comes once.
-#[tokio::test]
-async fn a_batch_that_is_slower_than_its_lease_is_not_delivered_twice() {
+async fn a_batch_that_is_slower_than_its_lease_is_not_delivered_twice(stand: Stand) {
     const ROWS: i64 = 60;
-    let Some(stand) = Stand::new("a_batch_that_is_slower_than_its_lease_is_not_delivered_twice").await else {
-        return;
-    };
     stand.insert(60).await;
     // Larger than what a pipe keeps, so that the reader's pace is the target's.
-    let large = "UPDATE openoutbox_events SET partition_key = 'k',
-        payload = convert_to('\"' || repeat('x', 12000) || '\"', 'UTF8')";
-    stand.client.batch_execute(large).await.unwrap();
+    let large = "x".repeat(12_000);
+    stand.say(&format!("UPDATE openoutbox_events SET partition_key = 'k', payload = '\"{large}\"'")).await;
     let seen = Seen::default();
-    let mut command =
-        stand.folder.command(&["relay", "--storage-url", &stand.url(), "--publisher", "stdout:"]);
-    command.env("POSTHASTE__RELAY__LEASE", "1s").env("POSTHASTE__LANES__MAIN__TIMEOUT", "900ms");
-    command.env("POSTHASTE__LANES__MAIN__ORDER", "key").stderr(std::process::Stdio::null());
-    let mut slow = Running(command.spawn().unwrap());
+    let mut slow = stand.quiet_relay(&[
+        ("POSTHASTE__RELAY__LEASE", "3s"),
+        ("POSTHASTE__LANES__MAIN__TIMEOUT", "2s"),
+        ("POSTHASTE__LANES__MAIN__ORDER", "key"),
+        ("POSTHASTE__LANES__MAIN__WINDOW", "1000"),
+    ]);
     // All are claimed; the few that fit into the pipe may be delivered.
     stand.until(0, "status = 'PENDING'").await;
-    let began: String = stand.one("SELECT min(locked_at)::text FROM openoutbox_events").await;
-    let others = stand.relay(&seen);
-    seen.read_slowly(slow.0.stdout.take().unwrap(), Duration::from_millis(50));
+    let began = Instant::now();
+    let mut others = stand.quiet_relay(&[("POSTHASTE__RELAY__LEASE", "3s")]);
+    seen.read_slowly(others.0.stdout.take().unwrap(), Duration::ZERO);
+    seen.read_slowly(slow.0.stdout.take().unwrap(), Duration::from_millis(100));
     stand.until(ROWS, "status = 'DELIVERED' AND attempts = 0").await;
-    let took =
-        format!("SELECT (max(delivered_at) - '{began}' > interval '1 second')::text FROM openoutbox_events");
-    assert_eq!(stand.one(&took).await, "true", "it was to take longer than a lease");
+    assert!(began.elapsed() > Duration::from_secs(3), "it was to take longer than a lease");
     seen.until(60);
     drop((slow, others));
-    assert_once(&stand, &seen).await;
+    stand.assert_once(&seen).await;
     stand.end().await;
 }
 
 /// An outcome cannot be stored after its event was published: the row comes once more when its lease has ended, and then no more.
-#[tokio::test]
-async fn an_outcome_that_cannot_be_stored_is_one_duplicate_and_no_loop() {
-    let Some(stand) = Stand::new("an_outcome_that_cannot_be_stored_is_one_duplicate_and_no_loop").await
-    else {
-        return;
-    };
+async fn an_outcome_that_cannot_be_stored_is_one_duplicate_and_no_loop(stand: Stand) {
     // The first time that a row is to be delivered the table refuses it.
-    let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    let refuse = stand.base.either(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
             IF NEW.status = 'DELIVERED' AND OLD.attempts = 0 THEN RAISE EXCEPTION 'not yet'; END IF;
             RETURN NEW;
         END $$;
-        CREATE TRIGGER refuse BEFORE UPDATE ON openoutbox_events FOR EACH ROW EXECUTE FUNCTION refuse();";
-    stand.client.batch_execute(refuse).await.unwrap();
+        CREATE TRIGGER refuse BEFORE UPDATE ON openoutbox_events FOR EACH ROW EXECUTE FUNCTION refuse();",
+        "CREATE TRIGGER refuse BEFORE UPDATE ON openoutbox_events FOR EACH ROW
+            IF NEW.status = 'DELIVERED' AND OLD.attempts = 0 THEN
+                SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not yet';
+            END IF",
+    );
+    stand.say(refuse).await;
     stand.insert(20).await;
     let seen = Seen::default();
     let mut relay = stand.relay(&seen);
@@ -127,7 +118,7 @@ async fn an_outcome_that_cannot_be_stored_is_one_duplicate_and_no_loop() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     stand.insert(5).await;
-    stand.client.batch_execute("DROP TRIGGER refuse ON openoutbox_events").await.unwrap();
+    stand.say(stand.base.either("DROP TRIGGER refuse ON openoutbox_events", "DROP TRIGGER refuse")).await;
     stand.until(25, "status = 'DELIVERED'").await;
     drop(relay);
     for id in stand.ids_where("attempts > 0").await {
@@ -136,27 +127,23 @@ async fn an_outcome_that_cannot_be_stored_is_one_duplicate_and_no_loop() {
     stand.end().await;
 }
 
-/// Postgres is killed again and again while rows come and two relays work: every row that was committed arrives.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_is_killed_and_comes_back_loses_nothing() {
-    const ROUNDS: usize = 3;
-    let trial = "a_database_that_is_killed_and_comes_back_loses_nothing";
-    let Some(mut server) = crate::stand::private_server(trial) else { return };
-    let mut stand = Stand::at(server.url()).await;
+/// The server is killed again and again while rows come and two relays work: every row that was committed arrives, and the relays
+/// stop as they should.
+async fn a_database_that_is_killed_and_comes_back_loses_nothing(mut stand: Stand) {
     let seen = Seen::default();
-    let relays = [(); 2].map(|()| stand.relay(&seen));
-    for round in 1..=ROUNDS {
-        stand.insert(2_000).await;
-        seen.until(round * 2_000 - 1_500);
-        tokio::task::block_in_place(|| {
-            server.kill().unwrap();
-            server.start().unwrap();
-        });
-        stand.client = connect(&stand.url()).await;
+    let mut relays = [(); 2].map(|()| stand.relay(&seen));
+    for round in 0..3 {
+        stand.insert(1_000).await;
+        seen.until(round * 1_000 + 250);
+        stand.crash();
     }
-    stand.until(6_000, "status = 'DELIVERED'").await;
-    seen.until(6_000);
-    drop(relays);
+    stand.insert(100).await;
+    stand.until(3_100, "status = 'DELIVERED'").await;
+    seen.until(3_100);
+    for relay in &mut relays {
+        relay.signal("TERM");
+        assert_eq!(relay.code(), 0);
+    }
     for id in stand.ids().await {
         assert!(seen.times(&id) >= 1, "{id} never came");
     }

@@ -1,32 +1,49 @@
 //! What is wrong with a table is said at the start, with what to do.
 
-use crate::stand::{Seen, Stand};
+use crate::stand::{Base, Seen, Stand, on_every_database};
 
-#[tokio::test]
-async fn what_is_missing_is_said_with_its_column_type_or_grant() {
-    let Some(stand) = Stand::empty("what_is_missing_is_said_with_its_column_type_or_grant").await else {
-        return;
-    };
+on_every_database! { empty: a_table_that_comes_later_is_waited_for, what_is_missing_is_said_with_its_column_type_or_grant }
+
+async fn what_is_missing_is_said_with_its_column_type_or_grant(stand: Stand) {
     stand.make_table().await;
-    let user = stand.url_of("table_stranger");
     let once =
         |url: &str| stand.folder.run(&["relay", "--storage-url", url, "--publisher", "null:", "--once"]);
-    let make =
-        "DO $$ BEGIN CREATE ROLE table_stranger LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$";
-    stand.client.batch_execute(make).await.unwrap();
-    once(&user).assert_failed(3, &["GRANT SELECT, UPDATE (\"status\"", "ON \"openoutbox_events\""]);
-    stand.client.batch_execute("GRANT SELECT, UPDATE ON openoutbox_events TO table_stranger").await.unwrap();
+    let user = stand.url_of("table_stranger");
+    match stand.base {
+        Base::Postgres => {
+            let make = "DO $$ BEGIN CREATE ROLE table_stranger LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$";
+            stand.say(make).await;
+            once(&user).assert_failed(3, &["GRANT SELECT, UPDATE (\"status\"", "ON \"openoutbox_events\""]);
+        }
+        Base::Mariadb => {
+            let name = stand.name();
+            stand
+                .say(&format!(
+                    "CREATE USER IF NOT EXISTS table_stranger; GRANT CREATE TEMPORARY TABLES ON {name}.* TO table_stranger"
+                ))
+                .await;
+            once(&user).assert_failed(3, &["GRANT SELECT, UPDATE ON it"]);
+            stand.say("GRANT SELECT ON openoutbox_events TO table_stranger").await;
+            once(&user).assert_failed(3, &["GRANT UPDATE (status, attempts"]);
+        }
+    }
+    stand.say("GRANT SELECT, UPDATE ON openoutbox_events TO table_stranger").await;
     assert_eq!(once(&user).code, 0, "these two rights are enough");
-    let change = "ALTER TABLE openoutbox_events DROP COLUMN locked_at, ALTER COLUMN attempts TYPE text";
-    stand.client.batch_execute(change).await.unwrap();
+    stand.say("REVOKE SELECT, UPDATE ON openoutbox_events FROM table_stranger").await;
+    let other_type = stand.base.either("ALTER COLUMN attempts TYPE text", "MODIFY attempts text");
+    stand.say(&format!("ALTER TABLE openoutbox_events DROP COLUMN locked_at, {other_type}")).await;
     once(&stand.url()).assert_failed(3, &["no column locked_at", "attempts has the type text"]);
-    stand.client.batch_execute("REVOKE ALL ON openoutbox_events FROM table_stranger").await.unwrap();
+    if stand.base == Base::Mariadb {
+        stand.say("DROP TABLE openoutbox_events").await;
+        stand.make_table().await;
+        stand.say("ALTER TABLE openoutbox_events ENGINE = Aria").await;
+        once(&stand.url()).assert_failed(3, &["has no transactions"]);
+        once("mysql://nobody:secret@127.0.0.1:1/x").assert_failed(4, &["the database is away"]);
+    }
     stand.end().await;
 }
 
-#[tokio::test]
-async fn a_table_that_comes_later_is_waited_for() {
-    let Some(stand) = Stand::empty("a_table_that_comes_later_is_waited_for").await else { return };
+async fn a_table_that_comes_later_is_waited_for(stand: Stand) {
     let url = stand.url();
     let once = stand.folder.run(&["relay", "--storage-url", &url, "--publisher", "null:", "--once"]);
     once.assert_failed(4, &["there is no table openoutbox_events"]);

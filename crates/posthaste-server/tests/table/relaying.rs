@@ -2,13 +2,19 @@
 
 use serde_json::Value;
 
-use crate::stand::{Seen, Stand};
+use crate::stand::{Base, Seen, Stand, on_every_database};
 
-#[tokio::test]
-async fn three_columns_are_enough() {
-    let Some(stand) = Stand::new("three_columns_are_enough").await else { return };
+on_every_database! {
+    new: three_columns_are_enough, the_reference_relay_can_be_replaced_without_a_change,
+    rows_that_are_no_events_are_set_aside_and_the_rest_flows, rows_in_an_unknown_state_are_left_alone_and_shown,
+    a_replay_in_steps_keeps_the_order_of_keys,
+    operators_look_redrive_replay_and_prune, a_stop_under_load_leaves_nothing_delivering_and_repeats_nothing,
+}
+
+async fn three_columns_are_enough(stand: Stand) {
     stand.insert(1).await;
-    let (url, before) = (stand.url(), stand.immutable().await);
+    // The other name of the same.
+    let (url, before) = (stand.url().replace("mysql://", "mariadb://"), stand.immutable().await);
     let once = ["relay", "--storage-url", &url, "--publisher", "stdout:", "--once"];
     let answer = stand.folder.ok(&once);
     let line: Value = serde_json::from_str(answer.text()).expect("one line for one event");
@@ -39,14 +45,11 @@ async fn three_columns_are_enough_on_sqlite() {
 }
 
 /// The variables of the reference are enough, and what it does not know is said.
-#[tokio::test]
-async fn the_reference_relay_can_be_replaced_without_a_change() {
-    let Some(stand) = Stand::new("the_reference_relay_can_be_replaced_without_a_change").await else {
-        return;
-    };
+async fn the_reference_relay_can_be_replaced_without_a_change(stand: Stand) {
     stand.insert(3).await;
     let mut command = stand.folder.command(&["relay", "--once"]);
-    command.env("STORAGE_TYPE", "postgres").env("STORAGE_URL", stand.url()).env("PUBLISHER_TYPE", "stdout");
+    command.env("STORAGE_TYPE", stand.base.either("postgres", "mariadb"));
+    command.env("STORAGE_URL", stand.url()).env("PUBLISHER_TYPE", "stdout");
     command.env("BATCH_SIZE", "2").env("LEASE_TIMEOUT", "3m").env("KAFKA_ASINC", "1");
     let output = command.output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -57,20 +60,17 @@ async fn the_reference_relay_can_be_replaced_without_a_change() {
 }
 
 /// Bad headers, no payload, no type: each is dead with its reason, and what stands between them arrives.
-#[tokio::test]
-async fn rows_that_are_no_events_are_set_aside_and_the_rest_flows() {
-    let Some(stand) = Stand::new("rows_that_are_no_events_are_set_aside_and_the_rest_flows").await else {
-        return;
-    };
-    stand
-        .client
-        .batch_execute("ALTER TABLE openoutbox_events ALTER COLUMN payload DROP NOT NULL")
-        .await
-        .unwrap();
+async fn rows_that_are_no_events_are_set_aside_and_the_rest_flows(stand: Stand) {
+    let nullable = stand.base.either("ALTER COLUMN payload DROP NOT NULL", "MODIFY payload longblob NULL");
+    stand.say(&format!("ALTER TABLE openoutbox_events {nullable}")).await;
     stand.insert(2).await;
-    let bad = "INSERT INTO openoutbox_events (event_id, event_type, payload, headers) VALUES
-        (gen_random_uuid(), 'bad', '{}', '[1]'), (gen_random_uuid(), 'bad', NULL, '{}'), (gen_random_uuid(), '', '{}', '{}')";
-    stand.client.batch_execute(bad).await.unwrap();
+    let [a, b, c] = [(); 3].map(|()| posthaste::envelope::fresh_id());
+    stand
+        .say(&format!(
+            "INSERT INTO openoutbox_events (event_id, event_type, payload, headers) VALUES
+             ('{a}', 'bad', '{{}}', '[1]'), ('{b}', 'bad', NULL, '{{}}'), ('{c}', '', '{{}}', '{{}}')"
+        ))
+        .await;
     stand.insert(2).await;
     stand.folder.ok(&["relay", "--storage-url", &stand.url(), "--publisher", "null:", "--once"]);
     assert_eq!(stand.count("status = 'DELIVERED'").await, 4);
@@ -82,90 +82,132 @@ async fn rows_that_are_no_events_are_set_aside_and_the_rest_flows() {
 }
 
 /// What a state means that the profile does not name, only the table's owner knows: the row stays as it is, and operators are told.
-#[tokio::test]
-async fn rows_in_an_unknown_state_are_left_alone_and_shown() {
-    let Some(stand) = Stand::new("rows_in_an_unknown_state_are_left_alone_and_shown").await else { return };
-    let free = "ALTER TABLE openoutbox_events DROP CONSTRAINT openoutbox_events_status_check";
-    stand.client.batch_execute(free).await.unwrap();
+async fn rows_in_an_unknown_state_are_left_alone_and_shown(stand: Stand) {
+    let checked = stand.base.either("openoutbox_events_status_check", "CONSTRAINT_1");
+    stand.say(&format!("ALTER TABLE openoutbox_events DROP CONSTRAINT {checked}")).await;
     stand.insert(3).await;
-    let archive = "UPDATE openoutbox_events SET status = 'ARCHIVED' WHERE event_id IN (SELECT event_id FROM openoutbox_events LIMIT 1)";
-    stand.client.batch_execute(archive).await.unwrap();
-    let url = stand.url();
-    stand.folder.ok(&["relay", "--storage-url", &url, "--publisher", "null:", "--once"]);
+    let id = stand.ids().await.remove(0);
+    stand.say(&format!("UPDATE openoutbox_events SET status = 'ARCHIVED' WHERE event_id = '{id}'")).await;
+    stand.folder.ok(&["relay", "--storage-url", &stand.url(), "--publisher", "null:", "--once"]);
     assert_eq!(stand.count("status = 'DELIVERED'").await, 2);
     assert_eq!(stand.count("status = 'ARCHIVED' AND attempts = 0 AND last_error IS NULL").await, 1);
     for verb in [["lane", "list"].as_slice(), &["stats"]] {
-        let mut command = stand.folder.command(verb);
-        let output =
-            command.args(["--store", &url]).env("POSTHASTE__STORE__ENGINE", "table").output().unwrap();
-        let said = String::from_utf8(output.stdout).unwrap();
+        let said = operate(&stand, verb);
         assert!(said.contains("1 row is in a state that the profile does not name"), "{verb:?}: {said}");
     }
     stand.end().await;
 }
 
+/// What the binary says to an operator of the table.
+fn operate(stand: &Stand, arguments: &[&str]) -> String {
+    let mut command = stand.folder.command(arguments);
+    command.args(["--store", &stand.url()]).env("POSTHASTE__STORE__ENGINE", "table");
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// An operator redrives what is dead and replays what was delivered; looks change nothing, and pending rows are never pruned.
-#[tokio::test]
-async fn operators_look_redrive_replay_and_prune() {
-    let Some(stand) = Stand::new("operators_look_redrive_replay_and_prune").await else { return };
+async fn operators_look_redrive_replay_and_prune(stand: Stand) {
     stand.insert(4).await;
-    let half = "UPDATE openoutbox_events SET status = 'DEAD', attempts = 25, last_error = 'x: y'
-        WHERE event_id IN (SELECT event_id FROM openoutbox_events LIMIT 2)";
-    stand.client.batch_execute(half).await.unwrap();
-    let url = stand.url();
-    let verb = |arguments: &[&str]| {
-        let mut command = stand.folder.command(arguments);
-        command.args(["--store", &url]).env("POSTHASTE__STORE__ENGINE", "table");
-        let output = command.output().unwrap();
-        assert_eq!(
-            output.status.code(),
-            Some(0),
-            "{arguments:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let before = stand.immutable().await;
-    let rows = "SELECT md5(string_agg(t::text, '' ORDER BY event_id)) FROM openoutbox_events t";
-    let all: String = stand.client.query_one(rows, &[]).await.unwrap().get(0);
+    let ids = stand.ids().await;
+    stand
+        .say(&format!(
+            "UPDATE openoutbox_events SET status = 'DEAD', attempts = 25, last_error = 'x: y'
+             WHERE event_id IN ('{}', '{}')",
+            ids[0], ids[1]
+        ))
+        .await;
+    let verb = |arguments: &[&str]| operate(&stand, arguments);
+    let (immutable, all) = (stand.immutable().await, stand.all("true").await);
     assert_eq!(verb(&["dead", "list", "--lane", "main"]).matches("order.placed").count(), 2);
     assert_eq!(verb(&["event", "list"]).matches("order.placed").count(), 4);
-    let after: String = stand.client.query_one(rows, &[]).await.unwrap().get(0);
-    assert_eq!(all, after, "a look changes nothing");
+    assert!(verb(&["event", "show", &ids[2]]).contains(&ids[2]));
+    assert!(verb(&["stats"]).contains("main"));
+    assert_eq!(stand.all("true").await, all, "a look changes nothing");
     verb(&["dead", "redrive", "--lane", "main"]);
     assert_eq!(stand.count("status = 'PENDING' AND attempts = 0").await, 4);
-    stand.folder.ok(&["relay", "--storage-url", &url, "--publisher", "null:", "--once"]);
+    let (url, publisher) = (stand.url(), "null:");
+    let once = ["relay", "--storage-url", &url, "--publisher", publisher, "--once"];
+    stand.folder.ok(&once);
     assert_eq!(stand.count("status = 'DELIVERED'").await, 4);
     verb(&["replay", "--lane", "main"]);
     assert_eq!(stand.count("status = 'PENDING' AND delivered_at IS NULL").await, 4);
-    assert_eq!(stand.immutable().await, before);
+    assert_eq!(stand.immutable().await, immutable);
     verb(&["prune", "--older-than", "0s"]);
     assert_eq!(stand.count("true").await, 4, "pending rows are never pruned");
+    stand.folder.ok(&once);
+    verb(&["prune", "--older-than", "0s"]);
+    assert_eq!(stand.count("true").await, 0);
+    stand.end().await;
+}
+
+/// More rows than one step of a replay takes, which lie in the table in the opposite order of their times.
+async fn a_replay_in_steps_keeps_the_order_of_keys(stand: Stand) {
+    const ROWS: u32 = 6_000;
+    let row = |n: u32| {
+        let (id, at) =
+            (posthaste::envelope::fresh_id(), format!("2026-01-01 00:00:{:02}.{:03}", n / 1_000, n % 1_000));
+        format!(
+            "('{id}', 'order.placed', 'key-{}', '{{\"n\":{n}}}', 'DELIVERED', '{at}', '{at}', '{at}')",
+            n % 7
+        )
+    };
+    let rows: Vec<String> = (0..ROWS).rev().map(row).collect();
+    let columns =
+        "event_id, event_type, partition_key, payload, status, created_at, available_at, delivered_at";
+    stand.say(&format!("INSERT INTO openoutbox_events ({columns}) VALUES {}", rows.join(", "))).await;
+    operate(&stand, &["replay", "--lane", "main"]);
+    assert_eq!(stand.count("status = 'PENDING' AND delivered_at IS NULL").await, i64::from(ROWS));
+    let mut command =
+        stand.folder.command(&["relay", "--storage-url", &stand.url(), "--publisher", "stdout:"]);
+    let output = command.arg("--once").env("POSTHASTE__LANES__MAIN__ORDER", "key").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut last = [None; 7];
+    for line in output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let line: Value = serde_json::from_slice(line).unwrap();
+        let n = usize::try_from(line["data"]["n"].as_u64().unwrap()).unwrap();
+        assert!(last[n % 7] < Some(n), "{n} came after {:?}", last[n % 7]);
+        last[n % 7] = Some(n);
+    }
+    assert_eq!(stand.count("status = 'DELIVERED'").await, i64::from(ROWS));
+    stand.end().await;
+}
+
+/// What consumers remember in a database without a log engine goes by the same command.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_consumers_remember_on_mariadb_is_pruned() {
+    let Some(stand) = Stand::new(Base::Mariadb, "what_consumers_remember_on_mariadb_is_pruned").await else {
+        return;
+    };
+    stand.say(stand.folder.ok(&["migrate", "print", "--store", &stand.url()]).text()).await;
+    stand
+        .say(
+            "INSERT INTO posthaste_inbox (consumer, event_id, source, handled_at) VALUES
+             ('c', 'old', '', utc_timestamp(6) - INTERVAL 31 DAY), ('c', 'young', '', utc_timestamp(6))",
+        )
+        .await;
+    operate(&stand, &["prune", "--inbox-older-than", "30d", "--yes"]);
+    assert_eq!(stand.one("SELECT group_concat(event_id) FROM posthaste_inbox").await, "young");
     stand.end().await;
 }
 
 /// Rows in hand when the signal comes: what was printed is delivered, what was not is pending, and nothing is repeated.
-#[tokio::test]
-async fn a_stop_under_load_leaves_nothing_delivering_and_repeats_nothing() {
-    let Some(stand) = Stand::new("a_stop_under_load_leaves_nothing_delivering_and_repeats_nothing").await
-    else {
-        return;
-    };
+async fn a_stop_under_load_leaves_nothing_delivering_and_repeats_nothing(stand: Stand) {
     let seen = Seen::default();
     for round in 0..3 {
-        stand.insert(4_000).await;
-        let mut relay = stand.relay(&seen);
+        stand.insert(2_000).await;
+        let mut relay = stand.lasting_relay(&seen);
         seen.until(200 + round * 400);
         relay.signal("TERM");
         assert_eq!(relay.code(), 0);
         assert_eq!(stand.count("status = 'DELIVERING'").await, 0);
     }
-    let relay = stand.relay(&seen);
-    stand.until(12_000, "status = 'DELIVERED'").await;
-    seen.until(12_000);
+    let relay = stand.lasting_relay(&seen);
+    stand.until(6_000, "status = 'DELIVERED'").await;
+    seen.until(6_000);
     drop(relay);
-    for id in stand.ids().await {
-        assert_eq!(seen.times(&id), 1, "{id}");
-    }
+    stand.assert_once(&seen).await;
     stand.end().await;
 }

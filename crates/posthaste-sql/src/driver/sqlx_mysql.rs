@@ -3,7 +3,7 @@
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{AssertSqlSafe, MySql, MySqlConnection, MySqlPool, Row as _, Transaction};
 
-use super::sqlx_begin::Begin;
+use super::begin::Begin;
 use crate::{BoxFuture, Database, Dialect, Result, SqlError, Statement, Tx, Value};
 
 /// `ER_DUP_ENTRY`.
@@ -53,7 +53,7 @@ impl Database for MySqlPool {
     fn begin(&self) -> BoxFuture<'_, Result<Self::Tx>> {
         Box::pin(async move {
             let connection = self.acquire().await.map_err(error)?;
-            Begin::on(connection).await.map_err(error)
+            Begin::by(Transaction::begin(connection, None)).await.map_err(error)
         })
     }
 

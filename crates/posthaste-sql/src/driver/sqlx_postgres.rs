@@ -2,7 +2,7 @@
 
 use sqlx::{AssertSqlSafe, PgConnection, PgPool, Postgres, Transaction};
 
-use super::sqlx_begin::Begin;
+use super::begin::Begin;
 use super::{POSTGRES_DUPLICATE, POSTGRES_STILL_GOOD};
 use crate::{BoxFuture, Database, Dialect, Result, SqlError, Statement, Tx, Value};
 
@@ -43,7 +43,7 @@ impl Database for PgPool {
     fn begin(&self) -> BoxFuture<'_, Result<Self::Tx>> {
         Box::pin(async move {
             let connection = self.acquire().await.map_err(error)?;
-            Begin::on(connection).await.map_err(error)
+            Begin::by(Transaction::begin(connection, None)).await.map_err(error)
         })
     }
 

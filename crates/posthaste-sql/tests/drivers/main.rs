@@ -4,9 +4,12 @@
 
 mod database;
 mod deadpool_postgres;
+mod diesel;
+mod diesel_async;
 mod postgres;
 mod rusqlite;
 mod script;
+mod sea_orm;
 mod sqlx_postgres;
 mod sqlx_sqlite;
 mod tokio_postgres;

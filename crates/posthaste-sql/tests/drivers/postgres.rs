@@ -28,6 +28,12 @@ pub(crate) fn urls(test: &str) -> Vec<String> {
     urls
 }
 
+/// The server itself, for drivers that prepare what they run: behind a pooler in transaction mode the names of their statements
+/// meet those of others.
+pub(crate) fn direct_urls(test: &str) -> Vec<String> {
+    urls(test).into_iter().take(1).collect()
+}
+
 /// A table that only this test of this process uses.
 pub(crate) fn table(test: &str) -> Table {
     Table { name: format!("posthaste_sql_{test}_{}", std::process::id()), dialect: Dialect::Postgres }

@@ -16,7 +16,7 @@ use tx::TxBench;
 
 use store::{
     cancelling, claiming, commanding, dying, finding, leasing, operating, parking, passing, pruning,
-    publishing, reviewing, rows, waking,
+    publishing, reviewing, rows, steering, waking,
 };
 
 /// A law on a store.
@@ -90,6 +90,8 @@ pub const STORE_LAWS: &[StoreLaw] = laws![
     dying::redrive_hands_a_dead_event_out_again_with_a_fresh_budget,
     dying::discard_gives_up_dead_and_waiting_events_with_a_record,
     dying::an_answer_for_a_discarded_event_changes_nothing,
+    dying::what_an_operator_buries_is_dead_until_it_is_redriven,
+    dying::an_operator_sets_when_an_event_is_due,
     commanding::replay_delivers_again_what_was_delivered,
     commanding::a_dry_run_counts_and_changes_nothing,
     commanding::a_dry_redrive_or_replay_counts_and_changes_nothing,
@@ -100,6 +102,7 @@ pub const STORE_LAWS: &[StoreLaw] = laws![
     commanding::a_removed_lane_is_forgotten_and_its_lease_lost,
     commanding::a_command_on_a_missing_lane_says_so,
     commanding::erased_payloads_are_gone_and_the_rest_stays,
+    steering::operators_in_any_order_lose_no_event_without_a_record,
     operating::totals_add_up_after_every_step,
     operating::unread_and_oldest_unread_say_how_far_a_lane_is,
     finding::find_pages_through_everything_once,

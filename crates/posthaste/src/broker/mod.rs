@@ -1,10 +1,25 @@
 //! Brokers, and the one place where a broker's URL is opened.
 
+#[cfg(any(feature = "amqp", feature = "nats", feature = "redis"))]
+mod address;
 #[cfg(feature = "amqp")]
 pub mod amqp;
+#[cfg(any(feature = "amqp", feature = "nats", feature = "redis"))]
+mod cloudevents;
+#[cfg(any(feature = "amqp", feature = "nats", feature = "redis"))]
+mod letter;
+#[cfg(feature = "nats")]
+pub mod nats;
+#[cfg(feature = "redis")]
+pub mod redis;
+#[cfg(any(feature = "amqp", feature = "nats", feature = "redis"))]
+mod story;
+#[cfg(any(feature = "amqp", feature = "nats"))]
+mod topics;
 
 use std::sync::Arc;
 
+use posthaste_core::admin::Admin;
 use posthaste_core::{Error, Result};
 
 pub use posthaste_core::broker::*;
@@ -12,10 +27,21 @@ pub use posthaste_core::bus::Bus;
 pub use posthaste_core::local::LocalBroker;
 
 /// What this build can consume from.
-#[cfg(feature = "amqp")]
-const SCHEMES: [&str; 3] = ["local:", "amqp:", "amqps:"];
-#[cfg(not(feature = "amqp"))]
-const SCHEMES: [&str; 1] = ["local:"];
+const SCHEMES: &[&str] = &[
+    "local:",
+    #[cfg(feature = "amqp")]
+    "amqp:",
+    #[cfg(feature = "amqp")]
+    "amqps:",
+    #[cfg(feature = "nats")]
+    "nats:",
+    #[cfg(feature = "nats")]
+    "tls:",
+    #[cfg(feature = "redis")]
+    "redis:",
+    #[cfg(feature = "redis")]
+    "rediss:",
+];
 
 /// A broker in this process: no dependency, no server.
 pub fn local() -> LocalBroker {
@@ -31,8 +57,9 @@ pub async fn bus(url: Option<&str>) -> Result<Bus> {
     Ok(Bus::on(open(url.unwrap_or("local:")).await?))
 }
 
-/// Opens the broker that a URL names: `local:`, a new one in this process, and with the feature `amqp` a RabbitMQ at
-/// `amqp://…` or `amqps://…`, which is connected to when it is needed first.
+/// Opens the broker that a URL names: `local:`, a new one in this process, with the feature `amqp` a RabbitMQ at `amqp://…` or
+/// `amqps://…`, with the feature `nats` a NATS with JetStream at `nats://…` or `tls://…`, and with the feature `redis` a Redis at
+/// `redis://…` or `rediss://…`. A server is connected to when it is needed first.
 ///
 /// # Errors
 /// `Config` for a scheme that this build does not have, with those that it has. The URL itself is not repeated beyond its
@@ -45,6 +72,14 @@ pub async fn open(url: &str) -> Result<Arc<dyn Broker>> {
     if amqp::is_url(url) {
         return Ok(Arc::new(amqp::AmqpBroker::at(url)?));
     }
+    #[cfg(feature = "nats")]
+    if nats::is_url(url) {
+        return Ok(Arc::new(nats::NatsBroker::at(url)?));
+    }
+    #[cfg(feature = "redis")]
+    if redis::is_url(url) {
+        return Ok(Arc::new(redis::RedisBroker::at(url)?));
+    }
     let scheme: String = url.split(':').next().unwrap_or_default().chars().take(20).collect();
     if scheme == "local" {
         return Err(Error::config("nothing may follow local: in the URL of this broker"));
@@ -52,6 +87,30 @@ pub async fn open(url: &str) -> Result<Arc<dyn Broker>> {
     Err(Error::config(format!(
         "there is no broker for {scheme}: in this build; it has {}",
         SCHEMES.join(", ")
+    )))
+}
+
+/// Opens the dead letters of the broker that a URL names, listed by group as lanes; connects when they are needed first.
+///
+/// # Errors
+/// `Config` for a scheme whose broker has none in this build. The URL itself is not repeated beyond its scheme.
+pub fn dead_letters(url: &str) -> Result<Arc<dyn Admin>> {
+    #[cfg(feature = "amqp")]
+    if amqp::is_url(url) {
+        return Ok(Arc::new(amqp::AmqpBroker::at(url)?));
+    }
+    #[cfg(feature = "nats")]
+    if nats::is_url(url) {
+        return Ok(Arc::new(nats::NatsBroker::at(url)?));
+    }
+    #[cfg(feature = "redis")]
+    if redis::is_url(url) {
+        return Ok(Arc::new(redis::RedisBroker::at(url)?));
+    }
+    let scheme: String = url.split(':').next().unwrap_or_default().chars().take(20).collect();
+    Err(Error::config(format!(
+        "no broker of this build has dead letters at {scheme}:; it has {}",
+        SCHEMES[1..].join(", ")
     )))
 }
 
@@ -67,5 +126,9 @@ mod tests {
         assert!(open("local:").await.is_ok());
         #[cfg(feature = "amqp")]
         assert!(open("amqp://me:hunter2@host").await.is_ok() && open("amqp://me@host?no=1").await.is_err());
+        #[cfg(feature = "nats")]
+        assert!(open("nats://me:hunter2@host").await.is_ok() && open("tls://me@host?no=1").await.is_err());
+        #[cfg(feature = "redis")]
+        assert!(open("redis://me:hunter2@host").await.is_ok() && open("redis://me@host?no=1").await.is_err());
     }
 }

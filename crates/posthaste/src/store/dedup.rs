@@ -38,10 +38,10 @@ pub(super) fn ended(end: &Finished) -> (&'static str, Option<&str>) {
 }
 
 /// Opens the store at this URL for the idempotency records of [`Idempotent`](posthaste_core::consumer::Idempotent):
-/// `sqlite:` and `postgres:` as [`open`](super::open) takes them, `mysql:` with the tables that `posthaste migrate print` shows, or
-/// `memory:` for one process.
+/// `sqlite:` and `postgres:` as [`open`](super::open) takes them, `mysql:` with the tables that `posthaste migrate print` shows,
+/// `redis:` and `rediss:` as a [broker's URL](crate::broker::open), or `memory:` for one process.
 ///
-/// The tables must be there: [`migrate`](posthaste_core::schema::Schema::migrate) the store first on a server.
+/// Tables must be there: [`migrate`](posthaste_core::schema::Schema::migrate) the store first on a server.
 ///
 /// # Errors
 /// As [`open`](super::open).
@@ -57,6 +57,10 @@ pub async fn open_dedup(url: &str, options: StoreOptions) -> Result<Arc<dyn Dedu
         "postgres" | "postgresql" => Ok(Arc::new(super::postgres::PostgresStore::open(url, options)?)),
         #[cfg(feature = "mysql")]
         "mysql" | "mariadb" => Ok(Arc::new(super::mysql::MysqlDedup::open(url, &options)?)),
+        #[cfg(feature = "redis")]
+        "redis" | "rediss" => {
+            Ok(Arc::new(crate::broker::redis::RedisDedup::at(url)?.on(Arc::clone(&options.clock))))
+        }
         _ => Err(not_a_store(url)),
     }
 }

@@ -7,6 +7,9 @@
 //! | `disable` | plain text |
 //! | `require`, `verify-ca`, `verify-full` | TLS; the certificate must be of a trusted CA and for this host name |
 //! | `allow`, `prefer` | refused: they fall back to plain text without a word |
+//!
+//! The names of MariaDB's own clients mean the same: `ssl-mode` with `DISABLED`, `REQUIRED`, `VERIFY_CA`, `VERIFY_IDENTITY` and
+//! `PREFERRED`, `ssl-ca`, `ssl-cert` and `ssl-key`.
 
 use std::path::PathBuf;
 
@@ -35,10 +38,10 @@ impl Wishes {
             let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
             let value = decoded(value);
             match name {
-                "sslmode" => wishes.mode = Some(value),
-                "sslrootcert" => wishes.ca = Some(value.into()),
-                "sslcert" => wishes.certificate = Some(value.into()),
-                "sslkey" => wishes.key = Some(value.into()),
+                "sslmode" | "ssl-mode" => wishes.mode = Some(value),
+                "sslrootcert" | "ssl-ca" => wishes.ca = Some(value.into()),
+                "sslcert" | "ssl-cert" => wishes.certificate = Some(value.into()),
+                "sslkey" | "ssl-key" => wishes.key = Some(value.into()),
                 _ => rest.push(setting),
             }
         }
@@ -51,11 +54,13 @@ impl Wishes {
     /// # Errors
     /// `Config` for a mode that is not known, or does not do what it says.
     pub(in crate::store) fn is_on(&self, is_local: bool) -> Result<bool> {
-        match self.mode.as_deref() {
-            Some("disable") => Ok(false),
-            Some("require" | "verify-ca" | "verify-full") => Ok(true),
+        match self.mode.as_deref().map(str::to_ascii_lowercase).as_deref() {
+            Some("disable" | "disabled") => Ok(false),
+            Some("require" | "verify-ca" | "verify-full" | "required" | "verify_ca" | "verify_identity") => {
+                Ok(true)
+            }
             None => Ok(self.ca.is_some() || !is_local),
-            Some("allow" | "prefer") => Err(Error::config(
+            Some("allow" | "prefer" | "preferred") => Err(Error::config(
                 "sslmode=allow and sslmode=prefer fall back to plain text without a word; write sslmode=require, or \
                  sslmode=disable where the network is private",
             )),
@@ -81,5 +86,15 @@ mod tests {
         assert_eq!(rest, "postgres://u:p?x@h/d?a=1&b=2");
         assert_eq!(wishes, Wishes { ca: Some("/etc/c a.pem".into()), ..Wishes::default() });
         assert_eq!(Wishes::split("postgres://u@h/d?sslmode=disable").0, "postgres://u@h/d");
+    }
+
+    #[test]
+    fn the_names_of_mariadbs_own_clients_mean_the_same() {
+        let (rest, wishes) = Wishes::split("mysql://u@h/d?ssl-mode=VERIFY_IDENTITY&ssl-ca=%2Fca.pem");
+        assert_eq!((rest.as_str(), wishes.ca.as_deref()), ("mysql://u@h/d", Some("/ca.pem".as_ref())));
+        assert!(wishes.is_on(true).unwrap());
+        let is_on = |mode: &str| Wishes::split(&format!("mysql://u@h/d?ssl-mode={mode}")).1.is_on(false);
+        assert!(!is_on("DISABLED").unwrap() && is_on("REQUIRED").unwrap());
+        assert!(is_on("PREFERRED").unwrap_err().to_string().contains("without a word"));
     }
 }

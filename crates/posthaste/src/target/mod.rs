@@ -12,15 +12,28 @@ pub use posthaste_core::target::*;
 pub use stdout::StdoutTarget;
 
 /// What this build can deliver to.
-#[cfg(feature = "amqp")]
-const SCHEMES: [&str; 4] = ["null:", "stdout:", "amqp:", "amqps:"];
-#[cfg(not(feature = "amqp"))]
-const SCHEMES: [&str; 2] = ["null:", "stdout:"];
+const SCHEMES: &[&str] = &[
+    "null:",
+    "stdout:",
+    #[cfg(feature = "amqp")]
+    "amqp:",
+    #[cfg(feature = "amqp")]
+    "amqps:",
+    #[cfg(feature = "nats")]
+    "nats:",
+    #[cfg(feature = "nats")]
+    "tls:",
+    #[cfg(feature = "redis")]
+    "redis:",
+    #[cfg(feature = "redis")]
+    "rediss:",
+];
 /// Of these, what needs nothing after the colon.
 const BARE: [&str; 2] = ["null:", "stdout:"];
 
-/// Opens the target that a URL names: `null:`, `stdout:`, and with the feature `amqp` a RabbitMQ at `amqp://…` or
-/// `amqps://…`.
+/// Opens the target that a URL names: `null:`, `stdout:`, with the feature `amqp` a RabbitMQ at `amqp://…` or `amqps://…`, with
+/// the feature `nats` a NATS with JetStream at `nats://…` or `tls://…`, and with the feature `redis` a Redis at `redis://…` or
+/// `rediss://…`.
 ///
 /// Connects to nothing by itself; [`Target::ping`] asks whether the target would take events.
 ///
@@ -31,6 +44,10 @@ pub fn open(url: &str) -> Result<Arc<dyn Target>> {
     match url {
         #[cfg(feature = "amqp")]
         url if crate::broker::amqp::is_url(url) => Ok(Arc::new(crate::broker::amqp::AmqpBroker::at(url)?)),
+        #[cfg(feature = "nats")]
+        url if crate::broker::nats::is_url(url) => Ok(Arc::new(crate::broker::nats::NatsBroker::at(url)?)),
+        #[cfg(feature = "redis")]
+        url if crate::broker::redis::is_url(url) => Ok(Arc::new(crate::broker::redis::RedisBroker::at(url)?)),
         "stdout:" => Ok(Arc::new(StdoutTarget::new()?)),
         _ => Ok(Arc::new(NullTarget::new())),
     }
@@ -48,6 +65,14 @@ pub fn check(url: &str) -> Result<()> {
     #[cfg(feature = "amqp")]
     if crate::broker::amqp::is_url(url) {
         return url.parse::<crate::broker::amqp::Settings>().map(drop);
+    }
+    #[cfg(feature = "nats")]
+    if crate::broker::nats::is_url(url) {
+        return url.parse::<crate::broker::nats::Settings>().map(drop);
+    }
+    #[cfg(feature = "redis")]
+    if crate::broker::redis::is_url(url) {
+        return url.parse::<crate::broker::redis::Settings>().map(drop);
     }
     let scheme: String = url.split(':').next().unwrap_or_default().chars().take(20).collect();
     let known = SCHEMES.join(", ");

@@ -1,4 +1,4 @@
-//! Idempotency records: the same contract for memory, SQLite, Postgres and MariaDB.
+//! Idempotency records: the same contract for memory, SQLite, Postgres, MariaDB and Redis.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -66,6 +66,25 @@ async fn mariadb(trial: &str) -> Option<Records> {
     Some(Records { store, pass: Box::new(move |span| clock.advance(span)), _keeper: Box::new(scope) })
 }
 
+/// A URL with a prefix of its own; `None`: there is no server, and the trial was said to be skipped.
+#[expect(clippy::disallowed_methods, reason = "tests learn from the environment where a server is")]
+fn redis_url(trial: &str) -> Option<String> {
+    let Ok(server) = std::env::var("POSTHASTE_TEST_REDIS") else {
+        crate::place::skip(trial, "POSTHASTE_TEST_REDIS is not set");
+        return None;
+    };
+    Some(format!("{server}?prefix=dedup-{}:", posthaste::envelope::fresh_id()))
+}
+
+async fn redis(trial: &str) -> Option<Records> {
+    let url = redis_url(trial)?;
+    let clock = ManualClock::at(Timestamp::from_micros(1_767_225_600_000_000));
+    let mut options = StoreOptions::default();
+    options.clock = Arc::new(clock.clone());
+    let store = open_dedup(&url, options).await.unwrap();
+    Some(Records { store, pass: Box::new(move |span| clock.advance(span)), _keeper: Box::new(()) })
+}
+
 /// Makes a test of each function for each store.
 macro_rules! on_every_store {
     ($($test:ident),* $(,)?) => {$(
@@ -93,6 +112,13 @@ macro_rules! on_every_store {
                     super::$test(records).await;
                 }
             }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn redis() {
+                if let Some(records) = super::redis(concat!("dedup::", stringify!($test), "::redis")).await {
+                    super::$test(records).await;
+                }
+            }
         }
     )*};
 }
@@ -104,6 +130,20 @@ on_every_store! {
     of_many_who_begin_at_once_one_does,
     only_what_ended_long_ago_is_pruned,
     records_are_kept_apart_by_consumer_source_and_id,
+}
+
+/// Redis forgets a record by itself, by its own clock.
+#[tokio::test]
+async fn a_record_in_redis_is_forgotten_when_its_time_is_over() {
+    let trial = "dedup::a_record_in_redis_is_forgotten_when_its_time_is_over";
+    let Some(url) = redis_url(trial) else { return };
+    let store = open_dedup(&format!("{url}&ttl=300ms"), StoreOptions::default()).await.unwrap();
+    let key = key();
+    let Begun::New(token) = store.begin(&key, MINUTE).await.unwrap() else { panic!("not new") };
+    assert!(store.finish(&key, &token, Finished::Processed).await.unwrap());
+    assert_eq!(store.begin(&key, MINUTE).await.unwrap(), Begun::Before);
+    let forgotten = async || matches!(store.begin(&key, MINUTE).await, Ok(Begun::New(_)));
+    posthaste_testkit::wait::eventually(MINUTE, "the record is forgotten", forgotten).await.unwrap();
 }
 
 fn key() -> DedupKey {

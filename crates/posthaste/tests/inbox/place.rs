@@ -6,14 +6,18 @@ use std::sync::Arc;
 
 use deadpool_postgres::{Manager, Pool};
 use posthaste::admin::{Filter, Page};
+use posthaste::prefix::TablePrefix;
 use posthaste::schema::Backend;
 use posthaste::sql::{Database, Statement, Tx};
+use posthaste::store::{StoreOptions, TableOptions, open_table};
+use posthaste::table::Profile;
 use posthaste_testkit::rig::{Rig, RigClock, RigMaker as _};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use sqlx::{PgPool, SqlitePool};
+use sqlx::{MySqlPool, PgPool, SqlitePool};
 use tokio_postgres::NoTls;
 
+use crate::mariadb;
 use crate::postgres::{PostgresRigs, RIGS};
 
 const EFFECTS: &str = "CREATE TABLE effects (order_id bigint NOT NULL)";
@@ -87,6 +91,22 @@ pub(crate) async fn deadpool_postgres(server: &PostgresRigs) -> Place<Pool> {
     let manager = Manager::new(url.parse().unwrap(), NoTls);
     let pool = Pool::builder(manager).max_size(CONNECTIONS as usize).build().unwrap();
     Place::new(pool, store, Box::new(rig)).await
+}
+
+/// `None`: there is no server, and the trial was said to be skipped.
+pub(crate) async fn sqlx_mysql(trial: &str) -> Option<Place<MySqlPool>> {
+    if let Some(why) = mariadb::missing() {
+        skip(trial, &why);
+        return None;
+    }
+    let scope = mariadb::Scope::new(&mariadb::server().unwrap()).await.unwrap();
+    let tables = posthaste_core::sql::mysql_ddl(&TablePrefix::default());
+    mariadb::say(&mut mariadb::connect(&scope.url()).await.unwrap(), &tables).await.unwrap();
+    let table = TableOptions::new(Profile::open_outbox());
+    let store = open_table(&scope.url(), table, StoreOptions::default()).await.unwrap();
+    let database = MySqlPool::connect(&scope.url()).await.unwrap();
+    // Without the table for effects: a statement that makes one commits by itself there.
+    Some(Place { database, store, _keeper: Box::new(scope) })
 }
 
 async fn rig(server: &PostgresRigs) -> (Arc<dyn Rig>, Arc<dyn Backend>, String) {

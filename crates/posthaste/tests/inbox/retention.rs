@@ -16,6 +16,25 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 on_every_driver! { old_rows_go_and_young_ones_stay }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn old_rows_go_and_young_ones_stay_on_mariadb() {
+    let trial = "retention::old_rows_go_and_young_ones_stay_on_mariadb";
+    let Some(place) = crate::place::sqlx_mysql(trial).await else { return };
+    place
+        .say(
+            "INSERT INTO posthaste_dedup (consumer, event_id, source, state, token, at) VALUES
+             ('c', 'old', '', 'failed', 't', utc_timestamp(6) - INTERVAL 2 HOUR),
+             ('c', 'busy', '', 'in_progress', 't', utc_timestamp(6) - INTERVAL 2 HOUR),
+             ('c', 'young', '', 'processed', 't', utc_timestamp(6))",
+        )
+        .await;
+    let prune = Command::PruneInbox { age: HOUR, dry_run: false };
+    let pruned = place.store.apply(&Filter::default(), prune, &Actor::new("test", "test")).await.unwrap();
+    assert_eq!(pruned, Applied::new(1, 1), "an idempotency record that has ended, and is old");
+    assert_eq!(place.say("UPDATE posthaste_dedup SET token = token").await, 2);
+    old_rows_go_and_young_ones_stay(place).await;
+}
+
 async fn enter<D: Database>(place: &Place<D>, count: usize) -> Vec<Envelope> {
     let events: Vec<_> = (0..count).map(|_| Envelope::new("order.placed", "{}")).collect();
     let all: Vec<_> = events.iter().collect();
@@ -31,6 +50,9 @@ async fn age<D: Database>(place: &Place<D>) {
     let sql = match posthaste::sql::Tx::dialect(&tx) {
         posthaste::sql::Dialect::Postgres => {
             "UPDATE posthaste_inbox SET handled_at = handled_at - interval '2 hours'"
+        }
+        posthaste::sql::Dialect::Mysql => {
+            "UPDATE posthaste_inbox SET handled_at = handled_at - INTERVAL 2 HOUR"
         }
         _ => "UPDATE posthaste_inbox SET handled_at = handled_at - 7200000000",
     };

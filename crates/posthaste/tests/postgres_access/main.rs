@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in what its functions share")]
 
+#[path = "../certificates/mod.rs"]
+mod certificates;
 mod dropped;
 mod limits;
 mod ordered;

@@ -2,40 +2,12 @@
 
 use posthaste::store::{StoreOptions, open_with};
 use posthaste::{ErrorKind, Result};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use tempfile::TempDir;
 
+use crate::certificates::Ca;
 use crate::private::Private;
 
 const PASSWORD: &str = "quite-secret";
-
-/// A CA that signs certificates.
-struct Ca {
-    issuer: Issuer<'static, KeyPair>,
-    pem: String,
-}
-
-impl Ca {
-    fn new(name: &str) -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, name);
-        let key = KeyPair::generate().unwrap();
-        let pem = params.self_signed(&key).unwrap().pem();
-        Self { issuer: Issuer::new(params, key), pem }
-    }
-
-    /// A certificate for this name, and its key; `until`: the year in which it ends.
-    fn sign(&self, name: &str, until: i32) -> (String, String) {
-        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.not_before = date_time_ymd(2020, 1, 1);
-        params.not_after = date_time_ymd(until, 1, 1);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        (certificate.pem(), key.serialize_pem())
-    }
-}
 
 /// A server that shows a certificate, and what its clients have.
 struct Stand {

@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use posthaste::broker::amqp::AmqpBroker;
+use posthaste::broker::Broker;
 use posthaste::consumer::{Consumer, Cx, Failure, NoDatabase};
 use posthaste::envelope::Envelope;
 use posthaste::lane::Order;
+use posthaste::target::Target;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -61,14 +62,15 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) async fn start<S: Send + Sync + 'static>(
-        consumer: Consumer<NoDatabase, S>,
-        broker: &AmqpBroker,
-    ) -> Self {
+    pub(crate) async fn start<S, B>(consumer: Consumer<NoDatabase, S>, broker: &B) -> Self
+    where
+        S: Send + Sync + 'static,
+        B: Clone + Into<Arc<dyn Broker>>,
+    {
         let readiness = consumer.readiness();
         let (stop, stopped) = oneshot::channel::<()>();
         let mut task = JoinSet::new();
-        let broker = broker.clone();
+        let broker: Arc<dyn Broker> = broker.clone().into();
         task.spawn(async move { consumer.run(broker, async { drop(stopped.await) }).await });
         until("the consumer is ready", async || readiness.is_ready()).await;
         Self { stop: Some(stop), task }
@@ -82,7 +84,7 @@ impl Running {
 }
 
 /// Publishes events with these ids, again and again until they are taken.
-pub(crate) async fn publish(broker: &AmqpBroker, ids: &[String]) {
+pub(crate) async fn publish(broker: &dyn Target, ids: &[String]) {
     for id in ids {
         until("the event is taken", async || {
             send(broker, vec![event(id.clone(), TOPIC)]).await.iter().all(Result::is_ok)

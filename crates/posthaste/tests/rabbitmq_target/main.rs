@@ -5,6 +5,8 @@
 mod alarm;
 mod broken;
 mod bus;
+#[path = "../certificates/mod.rs"]
+mod certificates;
 mod crowd;
 mod killed;
 mod limits;

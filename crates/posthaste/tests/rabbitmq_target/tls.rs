@@ -2,34 +2,10 @@
 
 use posthaste::broker::amqp::AmqpBroker;
 use posthaste::target::Target;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
+use crate::certificates::Ca;
 use crate::stand::{Stand, event, send};
-
-/// A CA that signs certificates.
-struct Ca {
-    issuer: Issuer<'static, KeyPair>,
-    pem: String,
-}
-
-impl Ca {
-    fn new(name: &str) -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, name);
-        let key = KeyPair::generate().unwrap();
-        let pem = params.self_signed(&key).unwrap().pem();
-        Self { issuer: Issuer::new(params, key), pem }
-    }
-
-    fn sign(&self, name: &str) -> (String, String) {
-        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        let key = KeyPair::generate().unwrap();
-        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
-    }
-}
 
 fn file(folder: &TempDir, name: &str, contents: &str) -> String {
     let file = folder.path().join(name);
@@ -41,7 +17,7 @@ fn file(folder: &TempDir, name: &str, contents: &str) -> String {
 async fn a_connection_is_encrypted_and_both_sides_are_verified_or_it_is_not_made() {
     let name = "a_connection_is_encrypted_and_both_sides_are_verified_or_it_is_not_made";
     let (folder, ca, stranger) = (TempDir::new().unwrap(), Ca::new("ours"), Ca::new("theirs"));
-    let (server, client) = (ca.sign("localhost"), ca.sign("client"));
+    let (server, client) = (ca.sign("localhost", 2100), ca.sign("client", 2100));
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let trusted = file(&folder, "ca.pem", &ca.pem);
     let settings = format!(

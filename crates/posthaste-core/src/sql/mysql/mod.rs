@@ -7,7 +7,7 @@ pub fn mysql_ddl(prefix: &TablePrefix) -> String {
     prefix.apply(include_str!("tables.sql"))
 }
 
-/// The statements of idempotency records, with the table prefix in its place and plain placeholders.
+/// The statements of idempotency records, and those that prune what consumers remember, with the table prefix in its place and plain placeholders.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct MysqlSql {
@@ -21,7 +21,17 @@ pub struct MysqlSql {
     pub dedup_finish: String,
     /// Removes old ones: age in microseconds, rows at most.
     pub dedup_prune: String,
+    /// Counts them: age in microseconds.
+    pub dedup_count: String,
+    /// Removes old rows of the inbox: age in microseconds, rows at most.
+    pub inbox_prune: String,
+    /// Counts them: age in microseconds.
+    pub inbox_count: String,
 }
+
+/// Idempotency records that ended before this age, and rows of the inbox that are older.
+const OLD_DEDUP: &str = "FROM {prefix}dedup WHERE state IN ('processed', 'failed') AND at < utc_timestamp(6) - INTERVAL ? MICROSECOND";
+const OLD_INBOX: &str = "FROM {prefix}inbox WHERE handled_at < utc_timestamp(6) - INTERVAL ? MICROSECOND";
 
 impl MysqlSql {
     /// The statements on tables with this prefix.
@@ -43,10 +53,10 @@ impl MysqlSql {
                 "UPDATE {prefix}dedup SET state = ?, at = utc_timestamp(6), last_error = ?
                  WHERE consumer = ? AND event_id = ? AND source = ? AND token = ? AND state = 'in_progress'",
             ),
-            dedup_prune: prefix.apply(
-                "DELETE FROM {prefix}dedup
-                 WHERE state IN ('processed', 'failed') AND at < utc_timestamp(6) - INTERVAL ? MICROSECOND LIMIT ?",
-            ),
+            dedup_prune: prefix.apply(&format!("DELETE {OLD_DEDUP} LIMIT ?")),
+            dedup_count: prefix.apply(&format!("SELECT count(*) {OLD_DEDUP}")),
+            inbox_prune: prefix.apply(&format!("DELETE {OLD_INBOX} LIMIT ?")),
+            inbox_count: prefix.apply(&format!("SELECT count(*) {OLD_INBOX}")),
         }
     }
 }

@@ -58,6 +58,14 @@ statements! {
     epoch_floor_raise,
     /// What reading without gaps relies on.
     server_check,
+    /// Settings on which durability and cleaning rest.
+    examine_settings,
+    /// How many connections there are and may be.
+    examine_connections,
+    /// What holds vacuum back.
+    examine_holders,
+    /// Whether tables are vacuumed.
+    examine_vacuum,
     /// Says of every lane that its database was moved.
     lanes_moved,
     /// Keeps everybody out while ids are changed.
@@ -206,6 +214,10 @@ statements! {
     redrive,
     /// Gives parked events up.
     discard,
+    /// Makes parked events dead.
+    bury,
+    /// Sets when parked events are due.
+    schedule,
     /// Overwrites payloads.
     erase,
     /// How much a lane has parked.

@@ -155,6 +155,10 @@ statements! {
     redrive,
     /// Gives a parked event up.
     discard,
+    /// Makes a parked event dead.
+    bury,
+    /// Sets when a parked event is due.
+    schedule,
     /// Overwrites a payload.
     erase,
     /// How much a lane has parked.

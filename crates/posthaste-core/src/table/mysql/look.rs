@@ -75,15 +75,22 @@ pub(super) fn find(shape: &Shape, which: &str, asked: Asked) -> String {
 
 pub(super) fn find_count(shape: &Shape, which: &str, asked: Asked) -> String {
     format!(
-        "SELECT count(*) FROM {} AS t WHERE {}",
+        "SELECT count(*), {} FROM {} AS t WHERE {}",
+        micros(NOW),
         shape.profile.table.quoted(),
         matching(shape, which, asked)
     )
 }
 
 pub(super) fn again(shape: &Shape, which: &str, asked: Asked) -> String {
+    let (available, since) = (column(shape, Column::AvailableAt), moment("?9"));
+    let but_due = if asked.but_due_since {
+        format!(" AND ({available} IS NULL OR {available} < {since} OR {available} > {NOW})")
+    } else {
+        String::new()
+    };
     format!(
-        "UPDATE {} AS t SET {} = {}, {} = 0, {} = {NOW}, {}{} WHERE {} LIMIT ?8",
+        "UPDATE {} AS t SET {} = {}, {} = 0, {} = {NOW}, {}{} WHERE {}{but_due} ORDER BY {}, {} LIMIT ?8",
         shape.profile.table.quoted(),
         column(shape, Column::Status),
         shape.profile.states.pending.literal(),
@@ -92,6 +99,8 @@ pub(super) fn again(shape: &Shape, which: &str, asked: Asked) -> String {
         unlocked(shape, NOW),
         also_set(shape, Column::DeliveredAt, "NULL"),
         matching(shape, which, asked),
+        column(shape, Column::CreatedAt),
+        page_tie(shape),
     )
 }
 

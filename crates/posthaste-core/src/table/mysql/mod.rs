@@ -139,6 +139,8 @@ pub struct Asked {
     pub until: bool,
     /// After the end of a page: its time (6) and tie (7).
     pub after: bool,
+    /// But those that became due since a moment (9), by the very command that asks.
+    pub but_due_since: bool,
 }
 
 impl MysqlTableSql {
@@ -191,12 +193,12 @@ impl MysqlTableSql {
         MysqlText::of(&look::find(&self.shape, which, asked))
     }
 
-    /// Counts the rows that match; values as [`find`](Self::find).
+    /// Counts the rows that match, and says what time it is in microseconds since 1970; values as [`find`](Self::find).
     pub fn find_count(&self, which: &str, asked: Asked) -> MysqlText {
         MysqlText::of(&look::find_count(&self.shape, which, asked))
     }
 
-    /// Makes rows pending again, with a fresh budget; values as [`find`](Self::find).
+    /// Makes rows pending again, with a fresh budget, the earliest first; values as [`find`](Self::find).
     pub fn again(&self, which: &str, asked: Asked) -> MysqlText {
         MysqlText::of(&look::again(&self.shape, which, asked))
     }

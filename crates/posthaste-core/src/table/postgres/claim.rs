@@ -4,13 +4,23 @@ use super::super::text::also_set;
 use super::super::{Column, Shape};
 use super::{address, cast, event_columns, id_array, is_among, payload, token_array};
 
+/// Whether rows come in the order of their key, and how earlier rows of a key are looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ordered {
+    Not,
+    /// The key has an index: for each row by itself. Left to the planner, everything that is pending would be read in every claim.
+    ByIndex,
+    /// The key has none: as the planner likes, which then is to read the whole table once.
+    ByScan,
+}
+
 /// Pending rows that are due, in the order of their time, as many as fit into events (`$2`) and bytes (`$3`), leased under a
 /// token (`$1`).
 ///
 /// What others have locked is skipped. With `from_start` the whole of what is pending is looked at, otherwise what is due
 /// since a place (`$4`): entries of rows that were pending once stay at the head of the index for as long as any snapshot may
 /// need them, and would all be passed over in every claim.
-pub(super) fn claim(shape: &Shape, ordered: bool, from_start: bool) -> String {
+pub(super) fn claim(shape: &Shape, ordered: Ordered, from_start: bool) -> String {
     let Parts { table, status, available, created, states, .. } = Parts::of(shape);
     let available_is_null = shape.found(Column::AvailableAt).is_some_and(|found| found.nullable);
     let due = match (from_start, available_is_null) {
@@ -26,7 +36,10 @@ pub(super) fn claim(shape: &Shape, ordered: bool, from_start: bool) -> String {
         tie.as_ref().map(|tie| format!(", t.{tie}")).unwrap_or_default()
     );
     let picked_order = if tie.is_some() { "available, created, tie" } else { "available, created" };
-    let unblocked = if ordered { format!("AND NOT {}", blocked(shape, from_start)) } else { String::new() };
+    let unblocked = match ordered {
+        Ordered::Not => String::new(),
+        ordered => format!("AND NOT {}", blocked(shape, ordered, from_start)),
+    };
     let size = size(shape);
     let at = address(shape);
     let among = is_among(shape, "SELECT at FROM fitting");
@@ -68,7 +81,7 @@ fn size(shape: &Shape) -> String {
 /// that this relay holds under a token of its own (`$5`) does not: the relay sends the rows of a key one after another. Nor
 /// does one that was never tried: it is due earlier and so is claimed earlier; unless it came so late that its time lies
 /// before the place. Where the key that orders is not the one that the relay sees, every earlier row holds back.
-fn blocked(shape: &Shape, from_start: bool) -> String {
+fn blocked(shape: &Shape, ordered: Ordered, from_start: bool) -> String {
     let Some(key) = shape.order_column() else { return "false".to_owned() };
     let Parts { table, status, available, created, states, .. } = Parts::of(shape);
     let (pending, delivering) = (states.pending.literal(), states.delivering.literal());
@@ -86,10 +99,12 @@ fn blocked(shape: &Shape, from_start: bool) -> String {
         format!("e.{status} = {delivering} OR e.{attempts} > 0 OR e.{available} <= now()")
     };
     let key = shape.needed(key);
+    // A query with an offset is never made a join of.
+    let for_each = if ordered == Ordered::ByIndex { " OFFSET 0" } else { "" };
     format!(
         "EXISTS (SELECT FROM {table} AS e
         WHERE e.{key} = t.{key} AND e.{status} IN ({pending}, {delivering})
-          AND (e.{created}, e.{tie}) < (t.{created}, t.{tie}) AND ({holds}))"
+          AND (e.{created}, e.{tie}) < (t.{created}, t.{tie}) AND ({holds}){for_each})"
     )
 }
 

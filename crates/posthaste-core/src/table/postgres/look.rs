@@ -51,16 +51,19 @@ ORDER BY t.{} DESC, {} DESC LIMIT $8::int8",
 
 pub(super) fn find_count(shape: &Shape, which: &str) -> String {
     format!(
-        "SELECT count(*) FROM {} AS t WHERE {} AND $8::int8 IS NOT NULL",
+        "SELECT count(*), now() FROM {} AS t WHERE {} AND $8::int8 IS NOT NULL",
         shape.profile.table.quoted(),
         matching(shape, which)
     )
 }
 
+/// But those that became due since a moment (`$9`), by this very command.
 pub(super) fn again(shape: &Shape, which: &str) -> String {
     let table = shape.profile.table.quoted();
     format!(
-        "WITH chosen AS MATERIALIZED (SELECT t.{at} AS at FROM {table} AS t WHERE {matching} LIMIT $8::int8 FOR UPDATE OF t SKIP LOCKED)
+        "WITH chosen AS MATERIALIZED (SELECT t.{at} AS at FROM {table} AS t WHERE {matching}
+    AND ($9::timestamptz IS NULL OR t.{available} IS NULL OR t.{available} < $9::timestamptz OR t.{available} > now())
+    ORDER BY t.{created}, {tie} LIMIT $8::int8 FOR UPDATE OF t SKIP LOCKED)
 UPDATE {table} AS t SET {status} = {pending}, {attempts} = 0, {available} = now(), {unlocked}{delivered}
 WHERE {among}",
         at = address(shape),
@@ -69,6 +72,8 @@ WHERE {among}",
         pending = shape.profile.states.pending.literal(),
         attempts = shape.needed(Column::Attempts),
         available = shape.needed(Column::AvailableAt),
+        created = shape.needed(Column::CreatedAt),
+        tie = page_tie(shape),
         unlocked = text::unlocked(shape, "now()"),
         delivered = also_set(shape, Column::DeliveredAt, "NULL"),
         among = is_among(shape, "SELECT at FROM chosen"),

@@ -7,6 +7,7 @@ mod claim;
 mod look;
 mod settle;
 
+use self::claim::Ordered;
 use super::text::{self, As};
 use super::{Column, Kind, Shape};
 
@@ -59,19 +60,23 @@ pub struct PostgresTableSql {
     pub count_delivered: String,
     /// Counts dead ones.
     pub count_dead: String,
+    /// Whether open rows are found by an index that begins with the column that orders.
+    pub has_order_index: bool,
     shape: Shape,
 }
 
 impl PostgresTableSql {
-    /// The statements for a table of this shape.
-    pub fn new(shape: Shape) -> Self {
+    /// The statements for a table of this shape; `has_order_index`: whether open rows are found by an index that begins with the
+    /// column that orders.
+    pub fn new(shape: Shape, has_order_index: bool) -> Self {
         let s = &shape;
+        let order = if has_order_index { Ordered::ByIndex } else { Ordered::ByScan };
         let insert_columns = text::insert_columns(s);
         Self {
-            claim: claim::claim(s, false, false),
-            claim_from_start: claim::claim(s, false, true),
-            claim_ordered: claim::claim(s, true, false),
-            claim_ordered_from_start: claim::claim(s, true, true),
+            claim: claim::claim(s, Ordered::Not, false),
+            claim_from_start: claim::claim(s, Ordered::Not, true),
+            claim_ordered: claim::claim(s, order, false),
+            claim_ordered_from_start: claim::claim(s, order, true),
             order_lock: claim::order_lock(s),
             delivered: settle::delivered(s),
             retry: settle::retry(s),
@@ -89,11 +94,12 @@ impl PostgresTableSql {
             prune_dead: look::prune(s, &s.profile.states.dead, Column::UpdatedAt),
             count_delivered: look::prune_count(s, &s.profile.states.delivered, Column::DeliveredAt),
             count_dead: look::prune_count(s, &s.profile.states.dead, Column::UpdatedAt),
+            has_order_index,
             shape,
         }
     }
 
-    /// Asks the catalog about a table: its quoted name.
+    /// Asks the catalog about a table: its quoted name, the names of the two states of open rows.
     pub fn columns() -> &'static str {
         COLUMNS
     }
@@ -108,12 +114,13 @@ impl PostgresTableSql {
         look::find(&self.shape, which)
     }
 
-    /// Counts the rows that the first eight parameters of [`find`](Self::find) match.
+    /// Counts the rows that the eight parameters of [`find`](Self::find) match, and says what time it is.
     pub fn find_count(&self, which: &str) -> String {
         look::find_count(&self.shape, which)
     }
 
-    /// Makes rows pending again, with a fresh budget; parameters as [`find`](Self::find).
+    /// Makes rows pending again, with a fresh budget, the earliest first; parameters as [`find`](Self::find), then the moment since
+    /// which rows became due that are not meant.
     pub fn again(&self, which: &str) -> String {
         look::again(&self.shape, which)
     }
@@ -214,7 +221,7 @@ mod tests {
 
     #[test]
     fn the_reference_table_needs_no_more_than_it_has() {
-        let sql = PostgresTableSql::new(Shape::of(Profile::open_outbox(), &reference(), true).unwrap());
+        let sql = PostgresTableSql::new(Shape::of(Profile::open_outbox(), &reference(), true).unwrap(), true);
         for absent in ["ordering_key", "max_attempts", "\"topic\""] {
             let all = [&sql.claim, &sql.retry, &sql.insert, &sql.sweep].map(String::as_str).concat();
             assert!(!all.contains(absent), "{absent}");
@@ -225,7 +232,8 @@ mod tests {
 
     #[test]
     fn a_table_with_partitions_is_not_addressed_by_place() {
-        let sql = PostgresTableSql::new(Shape::of(Profile::open_outbox(), &reference(), false).unwrap());
+        let sql =
+            PostgresTableSql::new(Shape::of(Profile::open_outbox(), &reference(), false).unwrap(), true);
         for text in [&sql.claim, &sql.sweep, &sql.prune_delivered] {
             assert!(!text.contains("ctid"), "{text}");
         }

@@ -130,12 +130,15 @@ ORDER BY t.{} DESC, {} DESC LIMIT ?8",
         )
     }
 
-    /// Makes rows pending again, with a fresh budget; parameters as [`find`](Self::find).
+    /// Makes rows pending again, with a fresh budget, the earliest first; parameters as [`find`](Self::find), then the moment since
+    /// which rows became due that are not meant.
     pub fn again(&self, which: &str) -> String {
         let s = &self.shape;
         let id = s.needed(Column::Id);
+        let due = time(&format!("t.{}", s.needed(Column::AvailableAt)));
         format!(
-            "UPDATE {table} AS u SET {} = {}, {} = 0, {} = ?9, {}{} WHERE u.{id} IN (SELECT t.{id} FROM {table} AS t WHERE {} LIMIT ?8)",
+            "UPDATE {table} AS u SET {} = {}, {} = 0, {} = ?9, {}{} WHERE u.{id} IN (SELECT t.{id} FROM {table} AS t WHERE {}
+    AND (?10 IS NULL OR {due} IS NULL OR {due} < ?10 OR {due} > ?9) ORDER BY {}, {} LIMIT ?8)",
             s.needed(Column::Status),
             s.profile.states.pending.literal(),
             s.needed(Column::Attempts),
@@ -143,6 +146,8 @@ ORDER BY t.{} DESC, {} DESC LIMIT ?8",
             unlocked(s, "?9"),
             also_set(s, Column::DeliveredAt, "NULL"),
             matching(s, which),
+            time(&format!("t.{}", s.needed(Column::CreatedAt))),
+            page_tie(s),
             table = s.profile.table.quoted(),
         )
     }

@@ -73,8 +73,7 @@ async fn measure_in(args: &RelayArgs, tables: &Tables, target: Arc<dyn Target>) 
     store.migrate().await?;
     seed(&*store, args).await?;
     tables.settle_down().await?;
-    #[cfg(feature = "amqp")]
-    if super::rabbitmq::is_url(&args.to) {
+    if super::bed::is_for(&args.to) {
         return super::line::measure(store, args).await;
     }
     let meter = Meter::connect(&args.store).await?;
@@ -132,7 +131,7 @@ impl Bench<'_> {
         facts.extend([
             ("store", json!("postgres")),
             ("server", json!(self.meter.version)),
-            ("to", json!(scheme(args))),
+            ("to", json!(scheme(&args.to))),
             ("events", json!(args.events)),
             ("size", json!(args.size)),
             ("keys", json!(args.keys)),

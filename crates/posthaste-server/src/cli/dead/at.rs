@@ -13,7 +13,7 @@ use crate::exit::Failure;
 /// At which broker, in which group.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct BrokerArgs {
-    /// Look at the dead letters of this broker, like amqp://localhost
+    /// Look at the dead letters of this broker, like amqp://localhost or redis://localhost
     #[arg(long, value_name = "URL", requires = "group")]
     pub(super) broker: Option<String>,
     /// Of this group: the name of a consumer
@@ -57,16 +57,8 @@ impl Letters {
     }
 }
 
-#[cfg(feature = "amqp")]
 fn open(url: &str) -> Result<Arc<dyn Admin>, Failure> {
-    let broker =
-        posthaste::broker::amqp::AmqpBroker::at(url).map_err(|error| error.during("open the broker"))?;
-    Ok(Arc::new(broker))
-}
-
-#[cfg(not(feature = "amqp"))]
-fn open(_: &str) -> Result<Arc<dyn Admin>, Failure> {
-    Err(Failure::config("this build has no broker with dead letters; build it with the feature `amqp`"))
+    Ok(posthaste::broker::dead_letters(url).map_err(|error| error.during("open the broker"))?)
 }
 
 /// Redriving what a broker has is asked for with `--yes`: handlers run again, in other processes.

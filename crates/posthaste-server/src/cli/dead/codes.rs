@@ -60,8 +60,8 @@ fn row(group: &DeadCodeDocument) -> Vec<String> {
         group.events.to_string(),
         group.lane.clone(),
         group.code.clone().unwrap_or_default(),
-        output::time(&group.first_at),
-        output::time(&group.last_at),
+        output::minute(&group.first_at),
+        output::minute(&group.last_at),
         group.example.clone(),
     ]
 }

@@ -25,14 +25,6 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     }
     let filter = dead_of_a_lane(&args.filter)?;
     let store = context.existing_store().await?;
-    let action = Action {
-        context,
-        admin: &*store,
-        filter: &filter,
-        object: String::new(),
-        what: "dead events",
-        nothing_fails: true,
-        failure: Failure::from,
-    };
+    let action = Action::on_events(context, &*store, &filter, "dead events");
     action.run(DryRun { dry_run: args.consent.dry_run }, redrive).await
 }

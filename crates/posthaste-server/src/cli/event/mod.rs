@@ -1,12 +1,17 @@
-//! `posthaste event`: looks at events.
+//! `posthaste event`: looks at events, puts them forward, back or aside, and erases payloads.
 
+mod bury;
+mod erase;
 pub(super) mod list;
+mod schedule;
 pub(super) mod show;
 mod tail;
 
 use clap::Subcommand;
+use posthaste::admin::Filter;
 
 use super::context::Context;
+use super::filter::FilterArgs;
 use crate::exit::Failure;
 
 /// What `event` does.
@@ -18,6 +23,12 @@ pub(super) enum Verb {
     Show(show::Args),
     /// Show events as they come; with --output json, one document per line
     Tail(tail::Args),
+    /// Make events dead that a lane would try again; a redrive brings them back
+    Bury(bury::Args),
+    /// Set when events are tried that wait for their time
+    Schedule(schedule::Args),
+    /// Overwrite payloads; the rest of the event stays
+    Erase(erase::Args),
 }
 
 pub(super) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
@@ -25,5 +36,16 @@ pub(super) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
         Verb::List(args) => list::run(&args, context).await,
         Verb::Show(args) => show::run(&args, context).await,
         Verb::Tail(args) => tail::run(&args, context).await,
+        Verb::Bury(args) => bury::run(&args, context).await,
+        Verb::Schedule(args) => schedule::run(&args, context).await,
+        Verb::Erase(args) => erase::run(&args, context).await,
     }
+}
+
+/// These events, of a lane that must be named.
+fn of_a_lane(verb: &str, args: &FilterArgs) -> Result<Filter, Failure> {
+    if args.lane.is_none() {
+        return Err(Failure::usage(format!("{verb}: say --lane LANE; posthaste lane list shows the lanes")));
+    }
+    Ok(args.filter(None))
 }

@@ -5,6 +5,7 @@ mod pause;
 mod rebase;
 mod remove;
 mod seek;
+mod show;
 
 use clap::Subcommand;
 use posthaste::admin::Filter;
@@ -18,6 +19,8 @@ use crate::exit::Failure;
 pub(super) enum Verb {
     /// List lanes with their totals
     List,
+    /// Show one lane with its totals, and why it is as it is
+    Show(show::Args),
     /// Stop driving a lane; what is in flight is finished
     Pause(pause::Args),
     /// Drive a lane again
@@ -33,6 +36,7 @@ pub(super) enum Verb {
 pub(super) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
     match verb {
         Verb::List => list::run(context).await,
+        Verb::Show(args) => show::run(&args, context).await,
         Verb::Pause(args) => pause::run(&args, true, context).await,
         Verb::Resume(args) => pause::run(&args, false, context).await,
         Verb::Seek(args) => seek::run(&args, context).await,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use posthaste_core::admin::{Command, EventState};
 use posthaste_core::lane::OnDead;
 use posthaste_core::store::Outcome;
+use posthaste_core::time::Moment;
 
 use crate::drive::{StoreBench, dead, ids, in_lane, lane, retry, settled};
 use crate::law::LawResult;
@@ -153,5 +154,59 @@ pub async fn an_answer_for_a_discarded_event_changes_nothing(bench: StoreBench) 
     ensure!(driver.drain().await?.is_empty(), "a discarded event was claimed");
     let stats = bench.stats(&main.name).await?;
     ensure_eq!((stats.discarded, stats.delivered, stats.waiting), (2, 0, 0), "discarded, delivered, waiting");
+    Ok(())
+}
+
+/// Buries a retry, one that waits behind it, and one that is out: all are dead with the reason, a late answer changes nothing, and
+/// a redrive brings them back.
+pub async fn what_an_operator_buries_is_dead_until_it_is_redriven(bench: StoreBench) -> LawResult {
+    bench.publish_keyed(&[("retrying", "k"), ("behind", "k"), ("out", "o")]).await?;
+    let main = lane("main");
+    let driver = bench.drive(&main).await?;
+    let claimed = driver.claim_all().await?;
+    let failed = [retry(SECOND), Outcome::Behind, retry(Duration::ZERO)];
+    let outcomes = claimed.iter().zip(failed).map(|(claimed, outcome)| settled(claimed, outcome));
+    driver.settle(outcomes.collect()).await?;
+    let out = driver.claim_all().await?;
+    ensure_eq!(ids(&out), ["out"], "what is due");
+    let bury = Command::Bury { reason: "an accident".to_owned(), dry_run: false };
+    let applied = bench.apply(&in_lane(&main.name), bury).await?;
+    ensure_eq!((applied.matched, applied.changed), (3, 3), "matched and changed");
+    driver.deliver(&out).await?;
+    let stats = bench.stats(&main.name).await?;
+    ensure_eq!((stats.dead, stats.waiting, stats.delivered), (3, 0, 0), "dead, waiting, delivered");
+    for id in ["retrying", "behind", "out"] {
+        let view = bench.view(&main.name, id).await?;
+        ensure_eq!(
+            (view.state, view.code.as_deref()),
+            (EventState::Dead, Some("buried")),
+            "the state of {id}"
+        );
+        ensure_eq!(view.last_error.as_deref(), Some("an accident"), "why {id} is dead");
+    }
+    bench.apply(&in_lane(&main.name), Command::Redrive { dry_run: false }).await?;
+    let mut came = driver.drain().await?;
+    came.sort();
+    ensure_eq!(came, ["behind", "out", "retrying"], "what a redrive brings back");
+    Ok(())
+}
+
+/// Puts one of two retries forward and the other one back.
+pub async fn an_operator_sets_when_an_event_is_due(bench: StoreBench) -> LawResult {
+    bench.publish(&["early", "late"]).await?;
+    let main = lane("main");
+    let driver = bench.drive(&main).await?;
+    driver.settle_as(&driver.claim_all().await?, retry(SECOND * 3)).await?;
+    for (id, at) in [("early", Moment::In(Duration::ZERO)), ("late", Moment::In(SECOND * 6))] {
+        let mut one = in_lane(&main.name);
+        one.ids = vec![id.to_owned()];
+        let applied = bench.apply(&one, Command::Schedule { at, dry_run: false }).await?;
+        ensure_eq!((applied.matched, applied.changed), (1, 1), "matched and changed");
+    }
+    ensure_eq!(driver.drain().await?, ["early"], "what is due at once");
+    bench.pass(SECOND * 4);
+    ensure!(driver.drain().await?.is_empty(), "what was put back came at its old time");
+    bench.pass(SECOND * 3);
+    ensure_eq!(driver.drain().await?, ["late"], "what is due later");
     Ok(())
 }

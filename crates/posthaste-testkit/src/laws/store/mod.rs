@@ -13,4 +13,5 @@ pub mod pruning;
 pub mod publishing;
 pub mod reviewing;
 pub mod rows;
+pub mod steering;
 pub mod waking;

@@ -8,6 +8,7 @@ use posthaste_core::lane::{LaneName, Order};
 use posthaste_core::review::{AuditEntry, AuditFilter, DeadGroup};
 use posthaste_core::store::Outcome;
 use posthaste_core::target::{DeliverError, DeliverKind};
+use posthaste_core::time::Moment;
 
 use crate::drive::{StoreBench, dead, event, in_lane, lane, retry, settled};
 use crate::law::{LawResult, Verdict};
@@ -65,6 +66,8 @@ pub async fn every_change_is_recorded_with_who_made_it(bench: StoreBench) -> Law
         [
             (&of_lane, Command::Redrive { dry_run }),
             (&of_lane, Command::Replay { dry_run }),
+            (&of_lane, Command::Schedule { at: Moment::In(NOW), dry_run }),
+            (&of_lane, Command::Bury { reason: reason.clone(), dry_run }),
             (&of_lane, Command::Discard { reason: reason.clone(), dry_run }),
             (&of_lane, Command::Erase { dry_run }),
             (&of_lane, Command::Skip { age: NOW, reason, dry_run }),

@@ -3,6 +3,7 @@
 //! `consume/topology.rs` draws what a group has.
 
 mod dead;
+mod examine;
 mod feed;
 mod index;
 mod label;

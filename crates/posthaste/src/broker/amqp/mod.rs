@@ -37,7 +37,7 @@ pub struct AmqpBroker {
 
 /// Whether a URL is for this broker, by its scheme.
 pub(crate) fn is_url(url: &str) -> bool {
-    url.starts_with("amqp:") || url.starts_with("amqps:")
+    self::url::URL.is_meant(url)
 }
 
 impl AmqpBroker {

@@ -7,6 +7,8 @@
 use posthaste_core::pattern::Pattern;
 use posthaste_core::{Error, Result};
 
+use crate::broker::topics;
+
 /// The longest name of anything in AMQP.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -86,18 +88,7 @@ impl Naming {
 
     /// The names for all topics of a group, each once.
     pub(super) fn of_all(&self, group: &str, topics: &[Pattern], tiers: usize) -> Result<Vec<Names>> {
-        let mut chosen: Vec<&Pattern> = Vec::new();
-        for topic in topics {
-            match chosen.iter().find(|other| topic.overlaps(other)) {
-                Some(other) if *other == topic => {}
-                Some(other) => {
-                    return Err(Error::config(format!(
-                        "the group {group:?} reads {other} and {topic}, and a topic can match both: it would get such events twice; read one of them, or each in a group of its own"
-                    )));
-                }
-                None => chosen.push(topic),
-            }
-        }
+        let chosen = topics::each_once(group, topics)?;
         chosen.into_iter().map(|topic| self.of(group, topic, tiers)).collect()
     }
 

@@ -27,7 +27,6 @@
 //! | `dead_exchange` | `false` | `true`: an exchange `<exchange>_dlq` is declared in front of the dead queues |
 //! | `hold_max` | `5m` | with order per key: how long a failing event may hold its key in the process |
 
-use std::fmt;
 use std::time::Duration;
 
 use posthaste_core::{Error, Result};
@@ -35,22 +34,11 @@ use posthaste_core::{Error, Result};
 use super::mapping::Mapping;
 use super::naming::Naming;
 use super::tiers::Tiers;
-use super::url::{self, Credentials, NAME_BYTES_MAX};
+use super::url::{self, NAME_BYTES_MAX, URL};
+use crate::broker::address::{Credentials, YES_NO};
+pub use crate::broker::cloudevents::Format;
 use crate::tls::Files;
-use crate::url::{bytes, duration};
-
-/// How CloudEvents attributes travel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Format {
-    /// The payload as it is, attributes as headers `cloudEvents_…`.
-    #[default]
-    Binary,
-    /// Attributes and payload as one JSON object, `application/cloudevents+json`.
-    Structured,
-    /// The payload as it is and AMQP's own properties; no attribute that AMQP has no property for.
-    Raw,
-}
+use crate::url::bytes;
 
 /// What becomes of an event that no queue takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -266,14 +254,14 @@ impl std::str::FromStr for Settings {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let parts = url::split(text)?;
+        let (parts, credentials, vhost) = url::split(text)?;
         let mut settings = Self {
             link: LinkSettings {
                 is_tls: parts.is_tls,
                 hosts: parts.hosts,
-                vhost: parts.vhost,
-                consume: parts.credentials.clone(),
-                publish: parts.credentials,
+                vhost,
+                consume: credentials.clone(),
+                publish: credentials,
                 files: Files::default(),
                 is_external: false,
                 heartbeat: Duration::from_secs(10),
@@ -309,76 +297,50 @@ impl Settings {
         match name {
             "exchange" => publishing.exchange = value.to_owned(),
             "mapping" => {
-                publishing.mapping = one_of(name, value, &[("topic", Mapping::Topic), ("key", Mapping::Key)])?
+                publishing.mapping =
+                    URL.one_of(name, value, &[("topic", Mapping::Topic), ("key", Mapping::Key)])?
             }
             "format" => {
-                let formats =
-                    [("binary", Format::Binary), ("structured", Format::Structured), ("raw", Format::Raw)];
-                publishing.format = one_of(name, value, &formats)?;
+                publishing.format = URL.one_of(name, value, &Format::NAMES)?;
             }
             "unrouted" => {
                 let fates = [("retry", Unrouted::Retry), ("dead", Unrouted::Dead), ("drop", Unrouted::Drop)];
-                publishing.unrouted = one_of(name, value, &fates)?;
+                publishing.unrouted = URL.one_of(name, value, &fates)?;
             }
-            "window" => publishing.window = read(name, value, "a number", value.parse().ok())?,
-            "confirm_timeout" => publishing.confirm_timeout = span(name, value)?,
+            "window" => publishing.window = URL.read(name, value, "a number", value.parse().ok())?,
+            "confirm_timeout" => publishing.confirm_timeout = URL.span(name, value)?,
             "message_bytes_max" => {
-                publishing.message_bytes_max = read(name, value, "a size such as 16MiB", bytes(value))?;
+                publishing.message_bytes_max = URL.read(name, value, "a size such as 16MiB", bytes(value))?;
             }
             "app_id" => publishing.app_id = value.to_owned(),
-            "heartbeat" => link.heartbeat = span(name, value)?,
-            "connect_timeout" => link.connect_timeout = span(name, value)?,
-            "monitor" => link.monitor = span(name, value)?,
-            "reconnect_max" => link.reconnect_max = span(name, value)?,
+            "heartbeat" => link.heartbeat = URL.span(name, value)?,
+            "connect_timeout" => link.connect_timeout = URL.span(name, value)?,
+            "monitor" => link.monitor = URL.span(name, value)?,
+            "reconnect_max" => link.reconnect_max = URL.span(name, value)?,
             "sslrootcert" => link.files.ca = Some(value.into()),
             "sslcert" => link.files.certificate = Some(value.into()),
             "sslkey" => link.files.key = Some(value.into()),
-            "auth" => link.is_external = one_of(name, value, &[("plain", false), ("external", true)])?,
+            "auth" => link.is_external = URL.one_of(name, value, &[("plain", false), ("external", true)])?,
             "exchange_type" => consuming.exchange_type = value.to_owned(),
             "prefix" => consuming.naming.set_prefix(value)?,
             "retry_queue" => consuming.naming.set_retry(value)?,
             "dead_queue" => consuming.naming.set_dead(value)?,
-            "declare" => consuming.declare = one_of(name, value, &YES_NO)?,
-            "queue_type" => consuming.queue_type = one_of(name, value, &QUEUE_TYPES)?,
-            "retry_queue_type" => consuming.retry_queue_type = one_of(name, value, &QUEUE_TYPES)?,
+            "declare" => consuming.declare = URL.one_of(name, value, &YES_NO)?,
+            "queue_type" => consuming.queue_type = URL.one_of(name, value, &QUEUE_TYPES)?,
+            "retry_queue_type" => consuming.retry_queue_type = URL.one_of(name, value, &QUEUE_TYPES)?,
             "tiers" => {
-                let pauses = value.split(',').map(|pause| span(name, pause));
+                let pauses = value.split(',').map(|pause| URL.span(name, pause));
                 consuming.tiers = pauses.collect::<Result<_>>()?;
             }
-            "dead_exchange" => consuming.dead_exchange = one_of(name, value, &YES_NO)?,
-            "hold_max" => consuming.hold_max = span(name, value)?,
-            // The name is cut and the value not shown: a password with a question mark in it may stand here.
-            _ => {
-                let name: String = name.chars().take(20).filter(char::is_ascii_graphic).collect();
-                return Err(Error::config(format!(
-                    "the URL of the RabbitMQ broker has a setting {name:?} that is not known; docs/rabbitmq.md lists them"
-                )));
-            }
+            "dead_exchange" => consuming.dead_exchange = URL.one_of(name, value, &YES_NO)?,
+            "hold_max" => consuming.hold_max = URL.span(name, value)?,
+            _ => return Err(URL.unknown(name)),
         }
         Ok(())
     }
 }
 
-const YES_NO: [(&str, bool); 2] = [("true", true), ("false", false)];
 const QUEUE_TYPES: [(&str, QueueType); 2] = [("quorum", QueueType::Quorum), ("classic", QueueType::Classic)];
-
-fn one_of<T: Clone>(name: &str, value: &str, choices: &[(&str, T)]) -> Result<T> {
-    let found = choices.iter().find(|(choice, _)| *choice == value).map(|(_, meaning)| meaning.clone());
-    let names: Vec<_> = choices.iter().map(|(choice, _)| *choice).collect();
-    read(name, value, format!("one of {}", names.join(", ")), found)
-}
-
-fn span(name: &str, value: &str) -> Result<Duration> {
-    let span = duration(value).filter(|span| !span.is_zero());
-    read(name, value, "a duration such as 500ms, 5s or 2m", span)
-}
-
-fn read<T>(name: &str, value: &str, expected: impl fmt::Display, found: Option<T>) -> Result<T> {
-    let shown: String = value.chars().take(40).collect();
-    found.ok_or_else(|| {
-        Error::config(format!("{name}={shown} in the URL of the RabbitMQ broker must be {expected}"))
-    })
-}
 
 #[cfg(test)]
 mod tests {

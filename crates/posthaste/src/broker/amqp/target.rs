@@ -7,6 +7,7 @@ use futures_util::{StreamExt as _, stream};
 use lapin::ExchangeKind;
 use lapin::options::ExchangeDeclareOptions;
 use lapin::types::{FieldTable, ShortString};
+use posthaste_core::findings::Finding;
 use posthaste_core::store::Parcel;
 use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, OrderKept, Target};
 use posthaste_core::{BoxFuture, BoxStream, Error, Result};
@@ -41,6 +42,10 @@ impl Target for AmqpBroker {
                 _ => Ok(()),
             }
         })
+    }
+
+    fn examine(&self) -> BoxFuture<'_, Vec<Finding>> {
+        Box::pin(self.examine_publishing())
     }
 }
 

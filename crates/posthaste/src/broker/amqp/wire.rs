@@ -44,15 +44,3 @@ impl Body {
 pub(super) const PREFIX: &str = "cloudEvents_";
 /// The same as written by others: brokers and languages that know no underscore here.
 pub(super) const PREFIX_COLON: &str = "cloudEvents:";
-/// The content type of a structured event.
-pub(super) const STRUCTURED: &str = "application/cloudevents+json";
-/// CloudEvents' version.
-pub(super) const SPECVERSION: &str = "1.0";
-/// CloudEvents wants a source; this stands for none.
-pub(super) const NO_SOURCE: &str = "/";
-/// The extension attributes that carry what CloudEvents has no name for.
-pub(super) const KEY: &str = "partitionkey";
-pub(super) const TOPIC: &str = "posthastetopic";
-pub(super) const VERSION: &str = "posthasteversion";
-/// CloudEvents' own attribute that an envelope keeps as a header.
-pub(super) const DATASCHEMA: &str = "dataschema";

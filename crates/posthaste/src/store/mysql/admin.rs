@@ -39,9 +39,15 @@ pub(super) async fn find(on: &mut Connection, sql: &MysqlTableSql, question: &Qu
     rows.iter().map(seen).collect()
 }
 
-pub(super) async fn matched(on: &mut Connection, sql: &MysqlTableSql, question: &Question) -> Db<u64> {
-    let Some(which) = which(sql, question) else { return Ok(0) };
-    number(on, &sql.find_count(&which, asked(question)), &values(question)).await
+pub(super) async fn matched(
+    on: &mut Connection,
+    sql: &MysqlTableSql,
+    question: &Question,
+) -> Db<(u64, Timestamp)> {
+    let Some(which) = which(sql, question) else { return Ok(Default::default()) };
+    let rows = on.query(&sql.find_count(&which, asked(question)), &values(question)).await?;
+    let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+    Ok((get::<i64>(row, 0)?.unsigned_abs(), Timestamp::from_micros(get(row, 1)?)))
 }
 
 pub(super) async fn again(on: &mut Connection, sql: &MysqlTableSql, question: &Question) -> Result<u64> {
@@ -92,10 +98,11 @@ fn asked(question: &Question) -> Asked {
     asked.since = question.since.is_some();
     asked.until = question.until.is_some();
     asked.after = question.after.is_some();
+    asked.but_due_since = question.but_due_since.is_some();
     asked
 }
 
-fn values(question: &Question) -> [Value; 8] {
+fn values(question: &Question) -> [Value; 9] {
     let micros = |at: Option<Timestamp>| Value::Int(at.map(Timestamp::as_micros));
     let (after, tie) = question.after.clone().unzip();
     [
@@ -107,6 +114,7 @@ fn values(question: &Question) -> [Value; 8] {
         micros(after),
         Value::Text(tie),
         Value::Int(Some(i64::from(question.rows))),
+        micros(question.but_due_since),
     ]
 }
 

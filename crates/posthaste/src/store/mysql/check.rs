@@ -1,7 +1,10 @@
 //! Looks at the table: what it has, what it lacks, and what this user may do with it.
 
-use posthaste_core::lane::{LaneSpec, Order};
-use posthaste_core::table::{Column, Found, Indexes, Kind, MysqlTableSql, MysqlText, Profile, Shape};
+use posthaste_core::findings::{Finding, Mend};
+use posthaste_core::lane::LaneSpec;
+use posthaste_core::table::{
+    Column, Found, Indexes, Kind, MysqlTableSql, MysqlText, Profile, Shape, mysql_table_ddl,
+};
 use posthaste_core::{Error, Result};
 use posthaste_sql::Value;
 use sqlx::mysql::MySqlRow;
@@ -9,6 +12,7 @@ use sqlx::mysql::MySqlRow;
 use super::error::{Db, absent, explain, no_right, number};
 use super::get;
 use super::pool::Connection;
+use crate::store::table::examine::Indexes as AllIndexes;
 
 /// A column of the catalog.
 struct Described {
@@ -135,41 +139,44 @@ fn forbidden(shape: &Shape, columns: &[Described]) -> Option<String> {
 
 /// Warns of what makes claims slow, and of what a crash of the server would lose.
 pub(super) async fn warn(on: &mut Connection, shape: &Shape, lane: &LaneSpec) -> Db<()> {
-    let name = |column: Column| shape.profile.columns[&column].as_str();
-    if index(on, shape, &[name(Column::Status), name(Column::AvailableAt)]).await?.is_none() {
-        tracing::warn!(
-            table = %shape.profile.table,
-            "no index begins with the columns of the state and of the time from which a row is due: every claim reads and locks \
-             all that is pending; posthaste migrate print shows one"
-        );
-    }
-    if lane.order == Order::PerKey {
-        match shape.order_column() {
-            None => tracing::warn!(
-                lane = lane.name.as_str(),
-                "order = \"key\", but the table has no column for a key"
-            ),
-            Some(key) if index(on, shape, &[name(key)]).await?.is_none() => tracing::warn!(
-                table = %shape.profile.table,
-                column = name(key),
-                "order = \"key\" needs an index that begins with this column, or claims get slower with every row; \
-                 posthaste migrate print shows one"
-            ),
-            Some(_) => {}
+    for finding in findings(on, shape, std::slice::from_ref(lane)).await? {
+        if let Some(mend) = finding.mend {
+            tracing::warn!(lane = lane.name.as_str(), "{}; {mend}", finding.seen);
         }
     }
-    let flush = MysqlText {
-        text: "SELECT CAST(@@innodb_flush_log_at_trx_commit AS SIGNED)".to_owned(),
-        order: Vec::new(),
-    };
-    let rows = on.query(&flush, &[]).await?;
-    if rows.first().map(|row| get::<i64>(row, 0)).transpose()?.is_some_and(|flush| flush != 1) {
-        tracing::warn!(
-            "innodb_flush_log_at_trx_commit is not 1: a crash may take back the last second of what was committed, events and \
-             deliveries alike"
-        );
-    }
     Ok(())
+}
+
+/// What makes these lanes slow, and what a crash of the server would lose.
+pub(super) async fn findings(on: &mut Connection, shape: &Shape, lanes: &[LaneSpec]) -> Db<Vec<Finding>> {
+    let text = MysqlText {
+        text: "SELECT GROUP_CONCAT(column_name ORDER BY seq_in_index SEPARATOR ',') FROM information_schema.statistics
+            WHERE table_schema = COALESCE(?, DATABASE()) AND table_name = ? GROUP BY index_name"
+            .to_owned(),
+        order: vec![0, 1],
+    };
+    let table = &shape.profile.table;
+    let values = [table.schema().map(str::to_owned), Some(table.name().to_owned())];
+    let rows = on.query(&text, &values.map(Value::Text)).await?;
+    let columns = |row| Ok(get::<String>(row, 0)?.split(',').map(str::to_owned).collect());
+    let all = AllIndexes { columns: rows.iter().map(columns).collect::<Db<_>>()?, may_be_partial: false };
+    let mut found = all.findings(shape, lanes, &mysql_table_ddl(&shape.profile));
+    found.push(flush(on).await?);
+    Ok(found)
+}
+
+async fn flush(on: &mut Connection) -> Db<Finding> {
+    const SETTING: &str = "innodb_flush_log_at_trx_commit";
+    let text = MysqlText { text: format!("SELECT CAST(@@{SETTING} AS SIGNED)"), order: Vec::new() };
+    let rows = on.query(&text, &[]).await?;
+    let is_safe = rows.first().map(|row| get::<i64>(row, 0)).transpose()?.is_none_or(|flush| flush == 1);
+    if is_safe {
+        return Ok(Finding::ok(SETTING, "1"));
+    }
+    let seen = format!(
+        "{SETTING} is not 1: a crash may take back the last second of what was committed, events and deliveries alike"
+    );
+    Ok(Finding::warning(SETTING, seen, Mend::sql(format!("SET GLOBAL {SETTING} = 1"))))
 }
 
 /// The indexes by which rows are found; `None` if rows cannot be found by their id.

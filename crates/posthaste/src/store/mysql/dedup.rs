@@ -1,4 +1,4 @@
-//! Idempotency records for consumers whose effects are elsewhere.
+//! Idempotency records for consumers whose effects are elsewhere, and how what consumers remember is removed.
 
 use std::time::Duration;
 
@@ -8,8 +8,9 @@ use posthaste_core::table::MysqlText;
 use posthaste_core::time::micros;
 use posthaste_core::{BoxFuture, Result};
 use posthaste_sql::Value;
+use sqlx::mysql::MySqlRow;
 
-use super::error::{Db, explain};
+use super::error::{Db, explain, number};
 use super::pool::{Connection, Connections};
 use super::{Tries, get};
 use crate::store::StoreOptions;
@@ -17,6 +18,8 @@ use crate::store::dedup::{PROCESSED, ended};
 
 /// A hundred years: beyond what anybody means, inside what the database can take from now.
 const SPAN_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
+/// The server's number for a table that is not there.
+const NO_SUCH_TABLE: u16 = 1146;
 
 /// The records in a MariaDB or MySQL database.
 pub(in crate::store) struct MysqlDedup {
@@ -97,6 +100,39 @@ fn plain(text: &str) -> MysqlText {
     MysqlText { order: (0..text.matches('?').count()).collect(), text: text.to_owned() }
 }
 
+/// The age, and how many rows at most.
+fn old(older_than: Duration, rows_max: u32) -> [Value; 2] {
+    [micros(older_than.min(SPAN_MAX)), i64::from(rows_max)].map(|int| Value::Int(Some(int)))
+}
+
+/// Counts the rows of the inbox and the idempotency records that are older than this, or removes at most so many of each. A
+/// database has both tables, one or none.
+pub(super) async fn prune_memory(
+    on: &mut Connection,
+    sql: &MysqlSql,
+    older_than: Duration,
+    remove: Option<u32>,
+) -> Result<u64> {
+    let mut rows = 0;
+    for (count, delete) in [(&sql.inbox_count, &sql.inbox_prune), (&sql.dedup_count, &sql.dedup_prune)] {
+        let values = old(older_than, remove.unwrap_or_default());
+        let done = match remove {
+            Some(_) => on.execute(&plain(delete), &values).await,
+            None => on.query(&plain(count), &values).await.and_then(|found| counted(&found)),
+        };
+        rows += match done {
+            Ok(some) => some,
+            Err(error) if number(&error) == Some(NO_SUCH_TABLE) => 0,
+            Err(error) => return Err(explain(error)),
+        };
+    }
+    Ok(rows)
+}
+
+fn counted(found: &[MySqlRow]) -> Db<u64> {
+    found.first().map_or(Ok(0), |row| get::<i64>(row, 0)).map(i64::unsigned_abs)
+}
+
 impl Dedup for MysqlDedup {
     fn begin<'a>(&'a self, key: &'a DedupKey, abandoned_after: Duration) -> BoxFuture<'a, Result<Begun>> {
         Box::pin(self.begun(key, abandoned_after))
@@ -113,10 +149,8 @@ impl Dedup for MysqlDedup {
 
     fn prune(&self, older_than: Duration, rows_max: u32) -> BoxFuture<'_, Result<u64>> {
         Box::pin(async move {
-            let values =
-                [micros(older_than.min(SPAN_MAX)), i64::from(rows_max)].map(|int| Value::Int(Some(int)));
             let mut on = self.connections.get().await?;
-            on.execute(&plain(&self.sql.dedup_prune), &values).await.map_err(explain)
+            on.execute(&plain(&self.sql.dedup_prune), &old(older_than, rows_max)).await.map_err(explain)
         })
     }
 }

@@ -40,7 +40,16 @@ pub(super) fn explain(error: sqlx::Error) -> Error {
     let (kind, message) = match number(&error) {
         Some(number) => meaning(number, &said),
         None => match &error {
-            sqlx::Error::Configuration(_) | sqlx::Error::Tls(_) => {
+            sqlx::Error::Tls(_) if said.contains("does not support TLS") => (
+                ErrorKind::Config,
+                "the server offers no TLS; let it show a certificate, or write sslmode=disable where the network is private"
+                    .to_owned(),
+            ),
+            sqlx::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
+                (ErrorKind::Config, untrusted(&said))
+            }
+            sqlx::Error::Tls(_) => (ErrorKind::Config, untrusted(&said)),
+            sqlx::Error::Configuration(_) => {
                 (ErrorKind::Config, format!("no connection can be made: {said}"))
             }
             sqlx::Error::ColumnDecode { .. }
@@ -52,6 +61,13 @@ pub(super) fn explain(error: sqlx::Error) -> Error {
         },
     };
     Error::new(kind, message).because(error)
+}
+
+fn untrusted(said: &str) -> String {
+    format!(
+        "the server's certificate is not accepted ({said}); name its CA by sslrootcert=FILE in the store URL or store.tls_ca, and \
+         the host as the certificate has it"
+    )
 }
 
 fn meaning(number: u16, said: &str) -> (ErrorKind, String) {

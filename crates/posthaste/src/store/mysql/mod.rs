@@ -20,10 +20,13 @@ use std::time::Duration;
 
 use posthaste_core::Result;
 use posthaste_core::envelope::Envelope;
+use posthaste_core::findings::{Finding, asked};
 use posthaste_core::lane::LaneSpec;
 use posthaste_core::publisher::Published;
 use posthaste_core::signal::Signal;
+use posthaste_core::sql::MysqlSql;
 use posthaste_core::table::{Column, MysqlTableSql, Profile, Shape};
+use posthaste_core::time::Timestamp;
 
 pub(in crate::store) use self::dedup::MysqlDedup;
 use self::error::{Db, told};
@@ -31,6 +34,7 @@ use self::pool::{Connection, Connections};
 use super::table::cursor::{Left, Sorted};
 use super::table::driver::{Ask, Counted, Driver, Question, Seen, Terminal};
 use super::table::engine::Table;
+use super::table::examine::ASK_WITHIN;
 use super::table::ring;
 use super::table::row::RawRow;
 use crate::store::{StoreOptions, TableOptions};
@@ -41,6 +45,7 @@ pub(in crate::store) type MysqlTable = Table<Mysql>;
 /// A MariaDB or MySQL server.
 pub(in crate::store) struct Mysql {
     connections: Connections,
+    consumers: MysqlSql,
 }
 
 /// Opens the database at this URL; nothing is connected before it is needed, and nothing is ever made there.
@@ -49,7 +54,8 @@ pub(in crate::store) struct Mysql {
 /// `Config` for a URL that cannot be used, and for a profile that makes no sense.
 pub(in crate::store) fn open(url: &str, table: TableOptions, options: StoreOptions) -> Result<MysqlTable> {
     let connections = Connections::open(url, &options)?;
-    Table::new(Mysql { connections }, table, options)
+    let consumers = MysqlSql::new(&options.prefix);
+    Table::new(Mysql { connections, consumers }, table, options)
 }
 
 /// How often a transaction is tried that the server ended for the sake of another one.
@@ -107,6 +113,14 @@ impl Driver for Mysql {
         check::warn(&mut connection, sql.shape(), lane).await.map_err(|error| told(error, sql))
     }
 
+    async fn examine(&self, sql: &MysqlTableSql, lanes: &[LaneSpec]) -> Vec<Finding> {
+        asked("indexes and settings", ASK_WITHIN, async {
+            let mut connection = self.connections.get().await?;
+            check::findings(&mut connection, sql.shape(), lanes).await.map_err(|error| told(error, sql))
+        })
+        .await
+    }
+
     async fn claim(&self, sql: &MysqlTableSql, ask: Ask<'_>, kept: &mut Self::Kept) -> Result<Vec<RawRow>> {
         // One that was dropped half-way is closed; what it may have taken is known by its token.
         if kept.as_ref().is_none_or(|connection| !connection.is_usable()) {
@@ -149,7 +163,7 @@ impl Driver for Mysql {
         found.map_err(|error| told(error, sql))
     }
 
-    async fn matched(&self, sql: &MysqlTableSql, question: &Question) -> Result<u64> {
+    async fn matched(&self, sql: &MysqlTableSql, question: &Question) -> Result<(u64, Timestamp)> {
         let matched = admin::matched(&mut self.connections.get().await?, sql, question).await;
         matched.map_err(|error| told(error, sql))
     }
@@ -166,6 +180,11 @@ impl Driver for Mysql {
         remove: Option<u32>,
     ) -> Result<u64> {
         admin::prune(&mut self.connections.get().await?, sql, what, age, remove).await
+    }
+
+    async fn prune_memory(&self, age: Duration, remove: Option<u32>) -> Result<Option<u64>> {
+        let mut connection = self.connections.get().await?;
+        dedup::prune_memory(&mut connection, &self.consumers, age, remove).await.map(Some)
     }
 
     async fn insert(

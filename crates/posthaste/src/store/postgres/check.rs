@@ -1,5 +1,8 @@
 //! What reading without gaps relies on, asked at each acquisition: a lane is not driven where events could be lost.
+//!
+//! Acquiring stops at the first thing that is wrong; an [examination](findings) tells of each.
 
+use posthaste_core::findings::{Finding, Mend};
 use posthaste_core::sql::PostgresSql;
 use posthaste_core::{Error, Result};
 use tokio_postgres::{Client, Row};
@@ -15,8 +18,8 @@ const RESTORED: &str = "restored: this database was restored, copied or upgraded
 /// Refuses a server or tables on which events could be lost; says what to mend.
 pub(super) async fn check(client: &Client, sql: &PostgresSql, prefix: &str) -> Result<()> {
     let row = ask(client, sql).await?;
-    let problem = Findings { row: &row, prefix }.problem().map_err(explain)?;
-    if matches!(problem, Some(Problem::Moved(_))) {
+    let problem = Facts { row: &row, prefix }.problem().map_err(explain)?;
+    if problem.as_ref().is_some_and(|problem| problem.why == Why::Moved) {
         // So that whoever lists the lanes sees it too; a user who may not write it is told all the same.
         let told = client.execute_typed(&sql.lanes_moved, &args![RESTORED]).await;
         told.map(drop)
@@ -28,11 +31,17 @@ pub(super) async fn check(client: &Client, sql: &PostgresSql, prefix: &str) -> R
 /// Why the ids in these tables mean nothing on this server, if so.
 pub(super) async fn moved(client: &Client, sql: &PostgresSql, prefix: &str) -> Result<Option<Error>> {
     let row = ask(client, sql).await?;
-    let found = Findings { row: &row, prefix };
-    if let Some(standby) = found.standby().map_err(explain)? {
+    let facts = Facts { row: &row, prefix };
+    if let Some(standby) = facts.standby().map_err(explain)? {
         return Err(standby.into());
     }
-    Ok(found.moved().map_err(explain)?.map(Error::from))
+    Ok(facts.moved().map_err(explain)?.map(Error::from))
+}
+
+/// All that is looked at, each with its verdict; changes nothing.
+pub(super) async fn findings(client: &Client, sql: &PostgresSql, prefix: &str) -> Result<Vec<Finding>> {
+    let row = ask(client, sql).await?;
+    Facts { row: &row, prefix }.findings().map_err(explain)
 }
 
 async fn ask(client: &Client, sql: &PostgresSql) -> Result<Row> {
@@ -41,30 +50,47 @@ async fn ask(client: &Client, sql: &PostgresSql) -> Result<Row> {
     })
 }
 
-enum Problem {
-    Standby,
-    Moved(String),
-    Mend(String),
+/// What is wrong.
+struct Problem {
+    why: Why,
+    seen: String,
+    mend: Mend,
 }
 
-impl From<Problem> for Error {
-    fn from(problem: Problem) -> Self {
-        match problem {
-            Problem::Standby => Self::unavailable(
-                "the server is a standby, which shows transactions that are open as if they had ended; name the primary",
-            ),
-            Problem::Moved(what) | Problem::Mend(what) => Self::config(what),
-        }
+/// What it means for whoever asked.
+#[derive(PartialEq, Eq)]
+enum Why {
+    /// The server will not do, and another one may.
+    Standby,
+    /// The ids in the tables mean nothing here.
+    Moved,
+    /// Somebody must mend it.
+    Wrong,
+}
+
+impl Problem {
+    fn new(seen: impl Into<String>, mend: Mend) -> Self {
+        Self { why: Why::Wrong, seen: seen.into(), mend }
     }
 }
 
+impl From<Problem> for Error {
+    fn from(Problem { why, seen, mend }: Problem) -> Self {
+        let message = format!("{seen}; {mend}");
+        if why == Why::Standby { Self::unavailable(message) } else { Self::config(message) }
+    }
+}
+
+/// The name of a look, what is said when all is well, and the look itself.
+type Look<F> = (&'static str, &'static str, fn(&F) -> Db<Option<Problem>>);
+
 /// What the server says about itself and the tables.
-struct Findings<'a> {
+struct Facts<'a> {
     row: &'a Row,
     prefix: &'a str,
 }
 
-impl Findings<'_> {
+impl Facts<'_> {
     fn is(&self, column: &str) -> Db<bool> {
         Ok(self.row.try_get::<_, Option<bool>>(column)? == Some(true))
     }
@@ -73,10 +99,27 @@ impl Findings<'_> {
         self.row.try_get(column)
     }
 
+    /// In the order in which they matter: what comes first may be the reason of what comes later.
+    fn looks() -> [Look<Self>; 13] {
+        [
+            ("server version", "at least 13", Self::version),
+            ("primary", "not a standby", Self::standby),
+            ("rights", "a relay may do what it must", Self::rights),
+            ("origin", "the ids in the tables are this server's own", Self::moved),
+            ("default of seq", "as the tables were made", Self::seq_default),
+            ("default of xid", "as the tables were made", Self::xid_default),
+            ("sequence", "one number at a time", Self::sequence),
+            ("index of late commits", "valid", Self::index),
+            ("triggers", "none that change events", Self::other_triggers),
+            ("replication trigger", "on", Self::own_trigger),
+            ("row security", "hides nothing", Self::row_security),
+            ("fsync", "on", Self::fsync),
+            ("encoding", "UTF8", Self::encoding),
+        ]
+    }
+
     fn problem(&self) -> Db<Option<Problem>> {
-        for look in
-            [Self::version, Self::standby, Self::rights, Self::moved, Self::defaults, Self::surroundings]
-        {
+        for (_, _, look) in Self::looks() {
             let found = look(self)?;
             if found.is_some() {
                 return Ok(found);
@@ -85,19 +128,34 @@ impl Findings<'_> {
         Ok(None)
     }
 
+    fn findings(&self) -> Db<Vec<Finding>> {
+        let told = |(check, well, look): Look<Self>| {
+            Ok(match look(self)? {
+                Some(Problem { seen, mend, .. }) => Finding::failure(check, seen, mend),
+                None => Finding::ok(check, well),
+            })
+        };
+        Self::looks().into_iter().map(told).collect()
+    }
+
     fn version(&self) -> Db<Option<Problem>> {
         let version: i64 = self.row.try_get("version")?;
-        let said = || format!("the server is version {}; at least 13 is needed", version / 10_000);
-        Ok((version < VERSION_MIN).then(|| Problem::Mend(said())))
+        let said = || format!("the server is version {}", version / 10_000);
+        Ok((version < VERSION_MIN).then(|| Problem::new(said(), Mend::words("at least 13 is needed"))))
     }
 
     fn standby(&self) -> Db<Option<Problem>> {
-        Ok(self.is("is_standby")?.then_some(Problem::Standby))
+        let said = "the server is a standby, which shows transactions that are open as if they had ended";
+        let problem = || Problem { why: Why::Standby, ..Problem::new(said, Mend::words("name the primary")) };
+        Ok(self.is("is_standby")?.then(problem))
     }
 
     fn rights(&self) -> Db<Option<Problem>> {
-        let said = |grants| format!("this user lacks rights that a relay needs; run {grants}");
-        Ok(self.text("missing_rights")?.map(|grants| Problem::Mend(said(grants))))
+        let problem = |grants: &str| {
+            let grants = grants.split("; ").map(str::to_owned).collect();
+            Problem::new("this user lacks rights that a relay needs", Mend::Sql(grants))
+        };
+        Ok(self.text("missing_rights")?.map(problem))
     }
 
     fn moved(&self) -> Db<Option<Problem>> {
@@ -111,62 +169,111 @@ impl Findings<'_> {
         } else {
             return Ok(None);
         };
-        Ok(Some(Problem::Moved(format!(
-            "{how}, so nobody can say what was delivered; nothing is delivered until somebody runs `posthaste lane rebase \
-             --yes`, or after pg_upgrade `posthaste lane rebase --upgraded --yes`, as a user who may change {prefix}events, \
-             such as the one that made the tables"
-        ))))
+        let mend = format!(
+            "nothing is delivered until somebody runs `posthaste lane rebase --yes`, or after pg_upgrade `posthaste lane \
+             rebase --upgraded --yes`, as a user who may change {prefix}events, such as the one that made the tables"
+        );
+        let seen = format!("{how}, so nobody can say what was delivered");
+        Ok(Some(Problem { why: Why::Moved, ..Problem::new(seen, Mend::words(mend)) }))
     }
 
-    fn defaults(&self) -> Db<Option<Problem>> {
+    fn seq_default(&self) -> Db<Option<Problem>> {
         let prefix = self.prefix;
-        let is_seq_plain = self.text("seq_default")?.is_some_and(|text| {
+        let is_plain = self.text("seq_default")?.is_some_and(|text| {
             text.contains("pg_current_xact_id() >")
                 && text.contains("nextval(")
                 && text.contains("events_seq")
         });
-        Ok(Some(Problem::Mend(if !is_seq_plain {
-            format!(
-                "the default of {prefix}events.seq was changed; put back what `posthaste migrate print` says"
-            )
-        } else if self.text("xid_default")? != Some("pg_current_xact_id()") {
-            format!("the default of {prefix}events.xid was changed; put back DEFAULT pg_current_xact_id()")
-        } else if !self.is("is_sequence_plain")? {
-            format!(
-                "events would be lost; run ALTER SEQUENCE {prefix}events_seq INCREMENT BY 1 CACHE 1 NO CYCLE"
-            )
-        } else if !self.is("is_index_valid")? {
-            format!("the index {prefix}events_xid is not valid; run REINDEX INDEX {prefix}events_xid")
-        } else if let Some(names) = self.text("other_triggers")? {
-            format!(
-                "{prefix}events has row triggers that are not ours ({names}), which can change ids or drop rows; drop \
-                 them with DROP TRIGGER … ON {prefix}events"
-            )
-        } else if !self.is("has_own_trigger")? {
-            format!(
-                "rows that replication brings would carry ids of another server; run ALTER TABLE {prefix}events ENABLE \
-                 REPLICA TRIGGER {prefix}own_xid (if it is missing, `posthaste migrate print` shows it)"
-            )
-        } else {
-            return Ok(None);
-        })))
+        let problem = || {
+            let mend = format!(
+                "ALTER TABLE {prefix}events ALTER COLUMN seq SET DEFAULT CASE WHEN pg_current_xact_id() > '0' THEN \
+                 nextval('{prefix}events_seq') END"
+            );
+            let seen =
+                format!("the default of {prefix}events.seq was changed, so that events could be passed over");
+            Problem::new(seen, Mend::sql(mend))
+        };
+        Ok((!is_plain).then(problem))
     }
 
-    fn surroundings(&self) -> Db<Option<Problem>> {
-        let prefix = self.prefix;
-        Ok(Some(Problem::Mend(if self.is("is_row_security_active")? {
-            format!("row security hides events of {prefix}events from this user; give it BYPASSRLS")
-        } else if !self.is("is_fsync_on")? {
-            "the server runs with fsync off, and a crash of its machine would take back what was delivered; turn it on"
-                .to_owned()
-        } else if self.text("encoding")? != Some("UTF8") {
-            let encoding = self.text("encoding")?.unwrap_or_default();
-            format!(
-                "the database's encoding is {encoding}, which cannot hold every event; make one with CREATE DATABASE … \
-                 ENCODING 'UTF8' TEMPLATE template0"
-            )
-        } else {
-            return Ok(None);
-        })))
+    fn xid_default(&self) -> Db<Option<Problem>> {
+        let table = format!("{}events", self.prefix);
+        let problem = || {
+            let mend = format!("ALTER TABLE {table} ALTER COLUMN xid SET DEFAULT pg_current_xact_id()");
+            Problem::new(format!("the default of {table}.xid was changed"), Mend::sql(mend))
+        };
+        Ok((self.text("xid_default")? != Some("pg_current_xact_id()")).then(problem))
     }
+
+    fn sequence(&self) -> Db<Option<Problem>> {
+        let sequence = format!("{}events_seq", self.prefix);
+        let problem = || {
+            let mend = format!("ALTER SEQUENCE {sequence} INCREMENT BY 1 CACHE 1 NO CYCLE");
+            let seen = format!("the sequence {sequence} gives numbers out of turn, and events would be lost");
+            Problem::new(seen, Mend::sql(mend))
+        };
+        Ok((!self.is("is_sequence_plain")?).then(problem))
+    }
+
+    fn index(&self) -> Db<Option<Problem>> {
+        let index = format!("{}events_xid", self.prefix);
+        let problem = || {
+            Problem::new(
+                format!("the index {index} is not valid"),
+                Mend::sql(format!("REINDEX INDEX {index}")),
+            )
+        };
+        Ok((!self.is("is_index_valid")?).then(problem))
+    }
+
+    fn other_triggers(&self) -> Db<Option<Problem>> {
+        let prefix = self.prefix;
+        let problem = |names: &str| {
+            let seen = format!(
+                "{prefix}events has row triggers that are not ours ({names}), which can change ids or drop rows"
+            );
+            Problem::new(seen, Mend::words(format!("drop them with DROP TRIGGER … ON {prefix}events")))
+        };
+        Ok(self.text("other_triggers")?.map(problem))
+    }
+
+    fn own_trigger(&self) -> Db<Option<Problem>> {
+        let prefix = self.prefix;
+        let problem = || {
+            let seen = format!(
+                "rows that replication brings would carry ids of another server: the trigger {prefix}own_xid is off, or \
+                 missing (`posthaste migrate print` shows it)"
+            );
+            let mend = format!("ALTER TABLE {prefix}events ENABLE REPLICA TRIGGER {prefix}own_xid");
+            Problem::new(seen, Mend::sql(mend))
+        };
+        Ok((!self.is("has_own_trigger")?).then(problem))
+    }
+
+    fn row_security(&self) -> Db<Option<Problem>> {
+        let seen = format!("row security hides events of {}events from this user", self.prefix);
+        let problem = || Problem::new(seen, Mend::words("give it BYPASSRLS"));
+        Ok(self.is("is_row_security_active")?.then(problem))
+    }
+
+    fn fsync(&self) -> Db<Option<Problem>> {
+        let seen =
+            "the server runs with fsync off, and a crash of its machine would take back what was delivered";
+        Ok((!self.is("is_fsync_on")?).then(|| Problem::new(seen, turn_on("fsync"))))
+    }
+
+    fn encoding(&self) -> Db<Option<Problem>> {
+        let encoding = self.text("encoding")?.unwrap_or_default();
+        let problem = || {
+            let seen = format!("the database's encoding is {encoding}, which cannot hold every event");
+            let mend = "make one with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0";
+            Problem::new(seen, Mend::words(mend))
+        };
+        Ok((encoding != "UTF8").then(problem))
+    }
+}
+
+/// Turns a setting of the whole server on.
+pub(super) fn turn_on(setting: &str) -> Mend {
+    Mend::Sql(vec![format!("ALTER SYSTEM SET {setting} = on"), "SELECT pg_reload_conf()".to_owned()])
 }

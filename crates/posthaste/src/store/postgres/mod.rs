@@ -22,6 +22,7 @@ mod claim;
 mod cursor;
 mod dedup;
 mod error;
+mod examine;
 mod keys;
 mod log;
 mod migrate;
@@ -44,6 +45,7 @@ use std::time::Duration;
 
 use deadpool_postgres::Object;
 use posthaste_core::envelope::Envelope;
+use posthaste_core::findings::Finding;
 use posthaste_core::lane::LaneSpec;
 use posthaste_core::prefix::TablePrefix;
 use posthaste_core::publisher::{Published, Publisher};
@@ -283,5 +285,9 @@ impl Schema for PostgresStore {
             commit(tx).await?;
             Ok(applied)
         })
+    }
+
+    fn examine<'a>(&'a self, _: &'a [LaneSpec]) -> BoxFuture<'a, Vec<Finding>> {
+        Box::pin(examine::examine(self))
     }
 }

@@ -22,7 +22,7 @@ use crate::store::StoreOptions;
 use crate::store::wishes::Wishes;
 
 /// Claims, settles and publishes of a process share these.
-const CONNECTIONS_MAX: usize = 16;
+pub(super) const CONNECTIONS_MAX: usize = 16;
 /// How long to wait for a connection: a new one, or one of ours that is in use.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// After so long without an answer to what was sent, a connection counts as cut.

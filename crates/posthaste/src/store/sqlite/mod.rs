@@ -21,6 +21,7 @@ mod claim;
 mod cursor;
 mod dedup;
 mod error;
+mod examine;
 mod keys;
 mod log;
 mod migrate;
@@ -39,6 +40,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use posthaste_core::envelope::Envelope;
+use posthaste_core::findings::Finding;
 use posthaste_core::lane::{LaneName, LaneSpec};
 use posthaste_core::prefix::TablePrefix;
 use posthaste_core::publisher::{Published, Publisher};
@@ -300,5 +302,9 @@ impl Schema for SqliteStore {
                 move |connection: &Connection| migrate::apply_missing(connection, &prefix, &sql, &path);
             self.writer()?.run(Kind::Other, 0, work, |_| ()).await
         })
+    }
+
+    fn examine<'a>(&'a self, _: &'a [LaneSpec]) -> BoxFuture<'a, Vec<Finding>> {
+        Box::pin(examine::examine(self))
     }
 }

@@ -18,6 +18,8 @@ use super::{cannot, note};
 const PAGE_MAX: u32 = 1_000;
 /// How many rows one statement of a command changes.
 const STEP_ROWS: u32 = 1_000;
+/// How many rows one statement makes pending again: more, as each looks for the earliest of those that are left.
+const AGAIN_ROWS: u32 = 5_000;
 
 impl Question {
     fn of(filter: &Filter, page: Option<&Page>) -> Result<Self> {
@@ -30,7 +32,8 @@ impl Question {
             since: filter.since,
             until: filter.until,
             after,
-            rows: page.map_or(STEP_ROWS, |page| page.size.clamp(1, PAGE_MAX)),
+            rows: page.map_or(AGAIN_ROWS, |page| page.size.clamp(1, PAGE_MAX)),
+            but_due_since: None,
         })
     }
 }
@@ -72,13 +75,17 @@ impl<D: Driver> Table<D> {
                 let second = self.prune(Terminal::Dead, *dead_age, *dry_run).await?;
                 Applied::new(first.matched + second.matched, first.changed + second.changed)
             }
+            Command::PruneInbox { age, dry_run } => {
+                self.prune_memory(*age, *dry_run).await?.ok_or_else(|| cannot(&command))?
+            }
             other => return Err(cannot(other)),
         };
         note(&command, by, applied);
         Ok(applied)
     }
 
-    /// Terminal rows are pending again, in small steps.
+    /// Terminal rows are pending again, in steps. The earliest come first and are due first, so that the order of a key holds whatever
+    /// a relay takes in between; and what it has delivered meanwhile does not come once more.
     async fn again(&self, filter: &Filter, from: EventState, dry_run: bool) -> Result<Applied> {
         if filter.topic.is_some() || filter.asks_a_failure() {
             return Err(Error::rejected(
@@ -86,8 +93,8 @@ impl<D: Driver> Table<D> {
             ));
         }
         let sql = self.sql().await?;
-        let question = Question { state: Some(from), ..Question::of(filter, None)? };
-        let matched = self.driver.matched(&sql, &question).await?;
+        let mut question = Question { state: Some(from), ..Question::of(filter, None)? };
+        let (matched, began) = self.driver.matched(&sql, &question).await?;
         if dry_run {
             return Ok(Applied::new(matched, 0));
         }
@@ -98,6 +105,7 @@ impl<D: Driver> Table<D> {
             if step < u64::from(question.rows) {
                 break;
             }
+            question.but_due_since = Some(began);
         }
         self.signal.ring();
         Ok(Applied::new(matched.max(changed), changed))
@@ -118,6 +126,17 @@ impl<D: Driver> Table<D> {
                 return Ok(Applied::new(matched.max(changed), changed));
             }
         }
+    }
+
+    async fn prune_memory(&self, age: Duration, dry_run: bool) -> Result<Option<Applied>> {
+        let Some(matched) = self.driver.prune_memory(age, None).await? else { return Ok(None) };
+        let (mut changed, mut is_done) = (0, dry_run);
+        while !is_done {
+            let step = self.driver.prune_memory(age, Some(STEP_ROWS)).await?.unwrap_or_default();
+            changed += step;
+            is_done = step == 0;
+        }
+        Ok(Some(Applied::new(matched.max(changed), changed)))
     }
 }
 

@@ -196,14 +196,15 @@ impl Cursor {
         let held = self.held();
         let is_whole_due = held.whole_at.is_none_or(|at| Instant::now() >= at);
         match held.place {
-            Some(place) if !is_whole_due && self.owner.stays => Look::Since(place.before(PLACE_MARGIN)),
+            Some(place) if !is_whole_due => Look::Since(place.before(PLACE_MARGIN)),
             _ => Look::Whole,
         }
     }
 
-    /// Whether an empty claim of this kind must be followed by one from the beginning.
+    /// Whether an empty claim of this kind must be followed by one from the beginning: always for whoever leaves when nothing is
+    /// due any more.
     pub(in crate::store) fn should_look_again(&self, look: Look) -> bool {
-        look != Look::Whole && self.held().whole_took <= WHOLE_IS_CHEAP
+        look != Look::Whole && (!self.owner.stays || self.held().whole_took <= WHOLE_IS_CHEAP)
     }
 
     /// The next claim looks at everything: something that is due lies before the place.

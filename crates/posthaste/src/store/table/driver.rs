@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use posthaste_core::Result;
 use posthaste_core::envelope::Envelope;
+use posthaste_core::findings::Finding;
 use posthaste_core::lane::LaneSpec;
 use posthaste_core::publisher::Published;
 use posthaste_core::signal::Signal;
@@ -47,6 +48,9 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
     /// Warns of what makes this lane slow.
     fn warn(&self, sql: &Self::Sql, lane: &LaneSpec) -> impl Future<Output = Result<()>> + Send;
 
+    /// Looks for what makes these lanes slow, and for what a crash of the server would lose; each question has an end.
+    fn examine(&self, sql: &Self::Sql, lanes: &[LaneSpec]) -> impl Future<Output = Vec<Finding>> + Send;
+
     /// Leases rows and reads them, in any order.
     fn claim(
         &self,
@@ -86,10 +90,14 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
     /// Finds rows, the newest first; none where no row can be in the state that is asked for.
     fn find(&self, sql: &Self::Sql, question: &Question) -> impl Future<Output = Result<Vec<Seen>>> + Send;
 
-    /// Counts the rows that a question matches.
-    fn matched(&self, sql: &Self::Sql, question: &Question) -> impl Future<Output = Result<u64>> + Send;
+    /// Counts the rows that a question matches; answers also what time it is for the database.
+    fn matched(
+        &self,
+        sql: &Self::Sql,
+        question: &Question,
+    ) -> impl Future<Output = Result<(u64, Timestamp)>> + Send;
 
-    /// Makes at most so many rows pending again that a question matches.
+    /// Makes at most so many rows pending again that a question matches, the earliest first: they are due at this moment.
     fn again(&self, sql: &Self::Sql, question: &Question) -> impl Future<Output = Result<u64>> + Send;
 
     /// Counts terminal rows that are older than this; with a number of rows removes at most so many instead.
@@ -100,6 +108,16 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
         age: Duration,
         remove: Option<u32>,
     ) -> impl Future<Output = Result<u64>> + Send;
+
+    /// Counts what consumers remember in this database and is older than this; with a number of rows removes at most so many of
+    /// each kind instead. `None` where the tables of consumers belong to the log engine.
+    fn prune_memory(
+        &self,
+        _age: Duration,
+        _remove: Option<u32>,
+    ) -> impl Future<Output = Result<Option<u64>>> + Send {
+        async { Ok(None) }
+    }
 
     /// Adds events in one transaction, and rings once new ones are committed ([`ring`](super::ring)).
     fn insert(
@@ -149,6 +167,8 @@ pub(in crate::store) struct Question {
     pub(in crate::store) after: Option<(Timestamp, String)>,
     /// How many at most.
     pub(in crate::store) rows: u32,
+    /// Those that became due since then, by this very command, are not meant: they may have been delivered already.
+    pub(in crate::store) but_due_since: Option<Timestamp>,
 }
 
 /// A row as operators see it.

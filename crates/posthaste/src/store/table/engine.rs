@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use posthaste_core::envelope::{Envelope, fresh_id};
+use posthaste_core::findings::Finding;
 use posthaste_core::lane::{LaneName, LaneSpec, Order};
 use posthaste_core::publisher::{Published, Publisher};
 use posthaste_core::schema::{Keyring, Schema, SchemaStatus};
@@ -348,6 +349,16 @@ impl<D: Driver> Schema for Table<D> {
 
     fn migrate(&self) -> BoxFuture<'_, Result<Vec<u32>>> {
         Box::pin(async move { Err(super::not_ours(&self.options.profile)) })
+    }
+
+    fn examine<'a>(&'a self, lanes: &'a [LaneSpec]) -> BoxFuture<'a, Vec<Finding>> {
+        Box::pin(async move {
+            match self.sql().await {
+                Ok(sql) => self.driver.examine(&sql, lanes).await,
+                // What the table lacks is the answer of its status.
+                Err(_) => Vec::new(),
+            }
+        })
     }
 }
 

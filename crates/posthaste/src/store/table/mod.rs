@@ -11,6 +11,7 @@ mod admin;
 pub(in crate::store) mod cursor;
 pub(in crate::store) mod driver;
 pub(in crate::store) mod engine;
+pub(in crate::store) mod examine;
 pub(in crate::store) mod look;
 pub(in crate::store) mod row;
 
@@ -106,6 +107,7 @@ pub(in crate::store) fn cannot(command: &Command) -> Error {
         Command::Pause | Command::Resume => "stop its relays, or start them again",
         Command::Discard { .. } => "dead rows stay until posthaste prune --dead-older-than removes them",
         Command::Erase { .. } => "change the payload yourself",
+        Command::PruneInbox { .. } => "the tables of consumers are the log engine's: leave store.engine away",
         _ => "it belongs to the log engine",
     };
     Error::rejected(format!("{} is not for an outbox table of another owner; {instead}", command.name()))

@@ -11,36 +11,24 @@ use lapin::Channel;
 use lapin::options::{BasicAckOptions, BasicGetOptions, BasicNackOptions, QueueDeclareOptions};
 use lapin::types::{FieldTable, ShortString};
 use posthaste_core::admin::{
-    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, LaneView, Page, Record,
+    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, Page, Record,
 };
 use posthaste_core::envelope::Envelope;
 use posthaste_core::time::Timestamp;
 use posthaste_core::{BoxFuture, Error, Result};
 
 use super::index;
-use super::label::{Dead, Label};
+use super::label::Label;
 use crate::broker::amqp::AmqpBroker;
 use crate::broker::amqp::link::{Refusal, refusal, told};
 use crate::broker::amqp::naming::Names;
 use crate::broker::amqp::wire::Body;
 use crate::broker::amqp::wire::decode::decode;
+use crate::broker::letter::{self, Fate, LOOK_BYTES_MAX, LOOK_MAX};
 
-/// Messages of one queue that a look takes at most.
-const LOOK_MAX: u32 = 10_000;
-/// Bytes of one queue that a look takes at most.
-const LOOK_BYTES_MAX: u64 = 64 * 1024 * 1024;
-const PAGE_MAX: u32 = 1_000;
 /// How long what was looked at may take to be in its queue again, and how often to see whether it is.
 const BACK_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-
-/// What to do with a dead letter.
-#[derive(Clone, Copy)]
-enum Fate {
-    Keep,
-    Redrive,
-    Discard,
-}
 
 impl Admin for AmqpBroker {
     /// The groups whose feeds were opened through this value: what waits in their queues, and what is dead.
@@ -67,13 +55,10 @@ impl Admin for AmqpBroker {
     /// Finds dead letters of the filter's lane, which is a group; the newest first.
     fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>> {
         Box::pin(async move {
-            let skip = page.after.as_deref().map_or(Ok(0), str::parse::<usize>);
-            let skip = skip.map_err(|_| Error::rejected("the page token is not one of this broker"))?;
             let mut records = Vec::new();
             for names in self.subscriptions(filter).await? {
                 let mut looked = Applied::default();
-                let looking = self.walk(filter, &names, true, &mut looked, |letter, _| {
-                    let mut record = letter.record;
+                let looking = self.walk(filter, &names, true, &mut looked, |mut record, _| {
                     if !page.with_payload {
                         record.envelope.payload.clear();
                     }
@@ -82,14 +67,7 @@ impl Admin for AmqpBroker {
                 });
                 let _ = looking.await?;
             }
-            records.sort_by_key(|record| std::cmp::Reverse(record.created_at));
-            let size = page.size.clamp(1, PAGE_MAX) as usize;
-            let mut found = Found::default();
-            if records.len() > skip + size {
-                found.next = Some((skip + size).to_string());
-            }
-            found.records = records.into_iter().skip(skip).take(size).collect();
-            Ok(found)
+            letter::page(records, &page)
         })
     }
 
@@ -113,11 +91,7 @@ impl Admin for AmqpBroker {
     ) -> BoxFuture<'a, Result<Applied>> {
         Box::pin(async move {
             let (redrive, dry_run) = command.on_dead_letters("RabbitMQ")?;
-            let fate = match (dry_run, redrive) {
-                (true, _) => Fate::Keep,
-                (false, true) => Fate::Redrive,
-                (false, false) => Fate::Discard,
-            };
+            let fate = Fate::of(redrive, dry_run);
             let mut applied = Applied::default();
             for names in self.subscriptions(filter).await? {
                 let before = applied;
@@ -182,7 +156,7 @@ impl AmqpBroker {
         names: &Names,
         bounded: bool,
         applied: &mut Applied,
-        mut tell: impl FnMut(Letter, Applied) -> ControlFlow<(), Fate>,
+        mut tell: impl FnMut(Record, Applied) -> ControlFlow<(), Fate>,
     ) -> Result<ControlFlow<()>> {
         let channel = self.consume.link.channel().await?.channel;
         let Some(mut left) = count(&channel, &names.dead).await? else {
@@ -202,8 +176,8 @@ impl AmqpBroker {
             bytes += message.data.len() as u64;
             let label =
                 Label::read(&message.properties, message.exchange.as_str(), message.routing_key.as_str());
-            let letter = Letter::new(filter, &message, &label)?;
-            if !letter.matches(filter) {
+            let letter = seen(filter, &message, &label)?;
+            if !letter::is_meant(filter, &letter) {
                 kept.push(message.delivery_tag);
                 continue;
             }
@@ -271,54 +245,19 @@ async fn count(channel: &Channel, queue: &str) -> Result<Option<u32>> {
 }
 
 /// A dead letter as an operator sees it.
-struct Letter {
-    record: Record,
-}
-
-impl Letter {
-    fn new(filter: &Filter, message: &lapin::message::Delivery, label: &Label) -> Result<Self> {
-        let (properties, mut body) = (&message.properties, message.data.clone());
-        let bytes = body.len() as u64;
-        let envelope = decode(properties, &label.routing_key, &mut body);
-        // What is no event is shown as far as it goes.
-        let envelope = envelope.unwrap_or_else(|_| {
-            let text = |value: &Option<ShortString>| value.as_ref().map(ToString::to_string);
-            let mut envelope = Envelope::new(text(properties.kind()).unwrap_or_default(), body);
-            envelope.id = text(properties.message_id()).unwrap_or_default();
-            envelope.topic.clone_from(&label.routing_key);
-            envelope
-        });
-        let mut view = LaneView::new(
-            filter.lane.clone().ok_or_else(|| Error::rejected("name the group"))?,
-            EventState::Dead,
-        );
-        view.attempts = label.attempts;
-        view.first_failed_at = label.first_failed_at;
-        match &label.dead {
-            Some(Dead { reason, at, .. }) => {
-                view.code = Some(reason.code.clone());
-                view.last_error = Some(reason.message.clone());
-                view.dead_at = *at;
-            }
-            // The broker itself put it here: it expired, or was rejected by somebody else.
-            None => view.code = Some("by the broker".to_owned()),
-        }
-        let seconds = properties.timestamp().and_then(|seconds| i64::try_from(seconds).ok()).unwrap_or(0);
-        let came = Timestamp::from_micros(seconds.saturating_mul(1_000_000));
-        let created_at = view.dead_at.unwrap_or(came);
-        let mut record = Record::new(0, envelope, Some(bytes), created_at);
-        record.lanes.push(view);
-        Ok(Self { record })
-    }
-
-    fn matches(&self, filter: &Filter) -> bool {
-        let (event, at) = (&self.record.envelope, self.record.created_at);
-        (filter.ids.is_empty() || filter.ids.contains(&event.id))
-            && filter.event_type.as_ref().is_none_or(|wanted| *wanted == event.event_type)
-            && filter.topic.as_ref().is_none_or(|wanted| wanted.matches(&event.topic))
-            && filter.key.as_ref().is_none_or(|wanted| event.key.as_ref() == Some(wanted))
-            && filter.since.is_none_or(|since| at >= since)
-            && filter.until.is_none_or(|until| at < until)
-            && self.record.lanes.first().is_some_and(|view| filter.fits(view))
-    }
+fn seen(filter: &Filter, message: &lapin::message::Delivery, label: &Label) -> Result<Record> {
+    let (properties, mut body) = (&message.properties, message.data.clone());
+    let bytes = body.len() as u64;
+    let envelope = decode(properties, &label.routing_key, &mut body);
+    // What is no event is shown as far as it goes.
+    let envelope = envelope.unwrap_or_else(|_| {
+        let text = |value: &Option<ShortString>| value.as_ref().map(ToString::to_string);
+        let mut envelope = Envelope::new(text(properties.kind()).unwrap_or_default(), body);
+        envelope.id = text(properties.message_id()).unwrap_or_default();
+        envelope.topic.clone_from(&label.routing_key);
+        envelope
+    });
+    let seconds = properties.timestamp().and_then(|seconds| i64::try_from(seconds).ok()).unwrap_or(0);
+    let published_at = Timestamp::from_micros(seconds.saturating_mul(1_000_000));
+    letter::record(filter, envelope, bytes, published_at, &label.story)
 }

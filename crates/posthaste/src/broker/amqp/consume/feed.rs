@@ -120,7 +120,7 @@ impl AmqpFeed {
             acker,
         } = message;
         let label = Label::read(&properties, exchange.as_str(), routing_key.as_str());
-        let attempt = label.attempts.saturating_add(1);
+        let attempt = label.story.attempts.saturating_add(1);
         // A classic queue does not know how often.
         let on_trial = returns(&properties).map_or(redelivered, |count| count >= trial::RETURNS_MIN);
         let mut body = data;

@@ -37,6 +37,12 @@ pub(super) async fn add(channel: &Channel, mover: &Mover, queue: &str, topics: &
     mover.put(queue, properties, Body::own(body)).await
 }
 
+/// The topics in this queue; none if it is not there. Nothing is taken out.
+pub(super) async fn look(channel: &Channel, queue: &str) -> Result<Vec<Pattern>> {
+    let known = gather(channel, queue, |_| false).await?;
+    Ok(known.iter().filter_map(|topic| topic.parse().ok()).collect())
+}
+
 /// The topics in this queue; none if it is not there.
 pub(super) async fn read(channel: &Channel, queue: &str) -> Result<Vec<Pattern>> {
     let known = take_stock(channel, queue).await?;
@@ -45,12 +51,17 @@ pub(super) async fn read(channel: &Channel, queue: &str) -> Result<Vec<Pattern>>
 
 /// Looks at every list, takes out what says nothing new, and answers what all of them say.
 async fn take_stock(channel: &Channel, queue: &str) -> Result<BTreeSet<String>> {
+    gather(channel, queue, |is_new| !is_new).await
+}
+
+/// What all lists say; `takes` says of a list whether it is taken out, by whether it said something new.
+async fn gather(channel: &Channel, queue: &str, takes: impl Fn(bool) -> bool) -> Result<BTreeSet<String>> {
     let mut known = BTreeSet::new();
     let sifted = sift(channel, queue, LISTS_MAX, |list| {
         let before = known.len();
         // What is no list says nothing.
         known.extend(serde_json::from_slice::<Vec<String>>(list).unwrap_or_default());
-        known.len() == before
+        takes(known.len() > before)
     });
     match sifted.await {
         Err(error) if !matches!(refusal(&error), Some((Refusal::NotFound, _))) => {

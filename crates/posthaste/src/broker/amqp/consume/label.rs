@@ -5,102 +5,47 @@ use std::time::Duration;
 
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
-use posthaste_core::broker::{Count, Reason};
-use posthaste_core::time::{Clock as _, SystemClock, Timestamp};
 
-/// How many attempts have failed.
-const ATTEMPTS: &str = "posthaste-attempts";
+use crate::broker::story::{ATTEMPTS, OURS, REDRIVEN, Story};
+
 /// What is left of a pause that was longer than the longest tier, in milliseconds.
 const WAIT_MS: &str = "posthaste-wait-ms";
-const FIRST_FAILED_AT: &str = "posthaste-first-failed-at";
 /// Where it was published to.
 const EXCHANGE: &str = "posthaste-exchange";
 const ROUTING_KEY: &str = "posthaste-routing-key";
-/// Why it is dead, since when, and from which queue.
-const CODE: &str = "posthaste-code";
-const ERROR: &str = "posthaste-error";
-const DEAD_AT: &str = "posthaste-dead-at";
-const QUEUE: &str = "posthaste-queue";
-/// It was dead and was sent again.
-const REDRIVEN: &str = "posthaste-redriven";
 
 /// Counted by a quorum queue.
 const DELIVERY_COUNT: &str = "x-delivery-count";
 /// What the broker writes on a message that it moves itself; old stories, and longer with every move.
 const BROKERS_OWN: [&str; 4] = [DELIVERY_COUNT, "x-death", "x-first-death-", "x-last-death-"];
 
-/// The most of an error's text that a dead message carries.
-const ERROR_BYTES_MAX: usize = 4 * 1024;
 const PERSISTENT: u8 = 2;
 
 /// What is known of a message beside the event itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Label {
-    pub(super) attempts: u32,
+    pub(super) story: Story,
     pub(super) wait: Duration,
-    pub(super) first_failed_at: Option<Timestamp>,
     pub(super) exchange: String,
     pub(super) routing_key: String,
-    pub(super) redriven: bool,
-    pub(super) dead: Option<Dead>,
-}
-
-/// Why a message is dead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Dead {
-    pub(super) reason: Reason,
-    pub(super) at: Option<Timestamp>,
-    /// Whose queue it comes from, and where a redrive brings it.
-    pub(super) queue: Option<String>,
 }
 
 impl Label {
     /// Reads what is on a message, as it came by this exchange and routing key.
     pub(super) fn read(properties: &BasicProperties, exchange: &str, routing_key: &str) -> Self {
         let text = |name: &str| text(properties, name);
-        let number = |name: &str| text(name).and_then(|text| text.parse::<u64>().ok());
-        let code = text(CODE);
+        let wait = text(WAIT_MS).and_then(|text| text.parse::<u64>().ok());
         Self {
-            attempts: number(ATTEMPTS).map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX)),
-            wait: Duration::from_millis(number(WAIT_MS).unwrap_or(0)),
-            first_failed_at: text(FIRST_FAILED_AT).and_then(|time| time.parse().ok()),
+            story: Story::read(text),
+            wait: Duration::from_millis(wait.unwrap_or(0)),
             exchange: text(EXCHANGE).unwrap_or_else(|| exchange.to_owned()),
             routing_key: text(ROUTING_KEY).unwrap_or_else(|| routing_key.to_owned()),
-            redriven: text(REDRIVEN).is_some(),
-            dead: code.map(|code| Dead {
-                reason: Reason::new(code, text(ERROR).unwrap_or_default()),
-                at: text(DEAD_AT).and_then(|time| time.parse().ok()),
-                queue: text(QUEUE),
-            }),
         }
-    }
-
-    /// It was tried once more, or not: so often has it failed by now.
-    pub(super) fn failed(&mut self, delivery: u32, count: Count) {
-        self.attempts = delivery.saturating_sub(u32::from(count == Count::Nothing));
-        if count == Count::Attempt {
-            self.first_failed_at.get_or_insert_with(|| SystemClock.now());
-        }
-    }
-
-    /// It is dead, and this queue had it.
-    pub(super) fn died(&mut self, queue: &str, reason: Reason) {
-        let now = SystemClock.now();
-        self.attempts = reason.attempts.unwrap_or(self.attempts);
-        self.first_failed_at.get_or_insert(now.before(reason.held.unwrap_or_default()));
-        let reason = Reason::new(reason.code, reason.message);
-        self.dead = Some(Dead { reason, at: Some(now), queue: Some(queue.to_owned()) });
     }
 
     /// It is to be tried again as if it had never failed.
-    pub(super) fn redriven(mut self) -> Self {
-        self = Self {
-            exchange: self.exchange,
-            routing_key: self.routing_key,
-            redriven: true,
-            ..Self::default()
-        };
-        self
+    pub(super) fn redriven(self) -> Self {
+        Self { story: Story::anew(), wait: Duration::ZERO, ..self }
     }
 
     /// The message's properties with this label, and without what must not travel on: a time to live that would end it in a
@@ -110,7 +55,7 @@ impl Label {
             properties.headers().as_ref().map(|table| table.inner().clone()).unwrap_or_default();
         headers.retain(|name, _| {
             let name = name.as_str();
-            !name.starts_with("posthaste-") && !BROKERS_OWN.iter().any(|own| name.starts_with(own))
+            !name.starts_with(OURS) && !BROKERS_OWN.iter().any(|own| name.starts_with(own))
         });
         for (name, value) in self.entries() {
             headers.insert(name.into(), value);
@@ -130,27 +75,16 @@ impl Label {
 
     fn entries(&self) -> Vec<(&'static str, AMQPValue)> {
         let text = |text: &str| AMQPValue::LongString(text.into());
-        let mut entries = vec![
-            (ATTEMPTS, AMQPValue::LongLongInt(i64::from(self.attempts))),
-            (EXCHANGE, text(&self.exchange)),
-            (ROUTING_KEY, text(&self.routing_key)),
-        ];
+        let mut entries = vec![(EXCHANGE, text(&self.exchange)), (ROUTING_KEY, text(&self.routing_key))];
         if !self.wait.is_zero() {
             let millis = i64::try_from(self.wait.as_millis()).unwrap_or(i64::MAX);
             entries.push((WAIT_MS, AMQPValue::LongLongInt(millis)));
         }
-        if let Some(at) = self.first_failed_at {
-            entries.push((FIRST_FAILED_AT, text(&at.to_string())));
-        }
-        if self.redriven {
-            entries.push((REDRIVEN, AMQPValue::Boolean(true)));
-        }
-        if let Some(dead) = &self.dead {
-            entries.push((CODE, text(&dead.reason.code)));
-            entries.push((ERROR, text(cut(&dead.reason.message))));
-            entries.extend(dead.at.map(|at| (DEAD_AT, text(&at.to_string()))));
-            entries.extend(dead.queue.as_deref().map(|queue| (QUEUE, text(queue))));
-        }
+        entries.extend(self.story.entries().into_iter().map(|(name, value)| match name {
+            ATTEMPTS => (name, AMQPValue::LongLongInt(i64::from(self.story.attempts))),
+            REDRIVEN => (name, AMQPValue::Boolean(true)),
+            _ => (name, text(&value)),
+        }));
         entries
     }
 }
@@ -174,16 +108,10 @@ fn text(properties: &BasicProperties, name: &str) -> Option<String> {
     }
 }
 
-fn cut(text: &str) -> &str {
-    let mut end = text.len().min(ERROR_BYTES_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
-}
-
 #[cfg(test)]
 mod tests {
+    use posthaste_core::broker::{Count, Reason};
+
     use super::*;
 
     fn came() -> BasicProperties {
@@ -201,11 +129,11 @@ mod tests {
     #[test]
     fn a_label_is_read_as_it_was_written() {
         let mut label = Label::read(&came(), "events", "orders");
-        assert_eq!((label.attempts, label.routing_key.as_str()), (0, "orders"));
-        label.failed(3, Count::Attempt);
+        assert_eq!((label.story.attempts, label.routing_key.as_str()), (0, "orders"));
+        label.story.failed(3, Count::Attempt);
         label.wait = Duration::from_millis(1_500);
-        label.died("g.orders", Reason::new("smell", "it smells").tried(4, None));
-        assert_eq!(label.attempts, 4, "the consumer knows best");
+        label.story.died("g.orders", Reason::new("smell", "it smells").tried(4, None));
+        assert_eq!(label.story.attempts, 4, "the consumer knows best");
         let moved = label.on(&came());
         assert_eq!(
             Label::read(&moved, "", "g.orders.retry.0"),
@@ -220,32 +148,8 @@ mod tests {
     }
 
     #[test]
-    fn attempts_are_those_that_failed() {
-        let mut label = Label::default();
-        label.failed(1, Count::Nothing);
-        assert_eq!((label.attempts, label.first_failed_at), (0, None));
-        label.failed(1, Count::Attempt);
-        assert_eq!(label.attempts, 1);
-        let first = label.first_failed_at;
-        label.failed(2, Count::Attempt);
-        assert_eq!((label.attempts, label.first_failed_at), (2, first), "the first failure stays the first");
-        label.died("q", Reason::new("c", "m"));
-        let again = label.redriven();
-        assert_eq!(
-            (again.attempts, again.first_failed_at, again.dead, again.redriven),
-            (0, None, None, true)
-        );
-    }
-
-    #[test]
     fn returns_are_known_where_the_queue_counts() {
         assert_eq!(returns(&came()), Some(2));
         assert_eq!(returns(&BasicProperties::default()), None);
-    }
-
-    #[test]
-    fn a_long_error_is_cut_at_a_character() {
-        assert_eq!(cut(&"ü".repeat(4_000)).len(), ERROR_BYTES_MAX);
-        assert_eq!(cut("short"), "short");
     }
 }

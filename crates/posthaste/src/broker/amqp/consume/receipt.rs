@@ -148,7 +148,7 @@ impl Hold {
             return Ok(());
         }
         let crashes = self.records.as_ref().map_or(0, |records| records.crashes());
-        self.label.failed(self.attempt.saturating_add(crashes), count);
+        self.label.story.failed(self.attempt.saturating_add(crashes), count);
         self.wait(after).await
     }
 
@@ -167,8 +167,8 @@ impl Hold {
     /// Dead, in the queue for that.
     pub(super) async fn bury(mut self, reason: Reason) -> Result<()> {
         let names = Arc::clone(&self.names);
-        self.label.failed(self.attempt, Count::Attempt);
-        self.label.died(&names.queue, reason);
+        self.label.story.failed(self.attempt, Count::Attempt);
+        self.label.story.died(&names.queue, reason);
         self.move_to(&names.dead).await
     }
 

@@ -111,7 +111,7 @@ impl Topology<'_> {
         })
     }
 
-    fn arguments(&self, names: &Names) -> FieldTable {
+    pub(super) fn arguments(&self, names: &Names) -> FieldTable {
         let kind = self.consuming.queue_type;
         let mut arguments = of_type(kind);
         // What the broker itself would drop, because it expired or came back too often, is kept as dead.
@@ -142,7 +142,7 @@ fn dead_letters_to(arguments: &mut FieldTable, kind: QueueType, queue: &str) {
     }
 }
 
-fn retry_arguments(kind: QueueType, time: Duration, back_to: &str) -> FieldTable {
+pub(super) fn retry_arguments(kind: QueueType, time: Duration, back_to: &str) -> FieldTable {
     let mut arguments = of_type(kind);
     let millis = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     arguments.insert("x-message-ttl".into(), AMQPValue::LongLongInt(millis));
@@ -150,7 +150,7 @@ fn retry_arguments(kind: QueueType, time: Duration, back_to: &str) -> FieldTable
     arguments
 }
 
-fn dead_arguments(kind: QueueType) -> FieldTable {
+pub(super) fn dead_arguments(kind: QueueType) -> FieldTable {
     let mut arguments = of_type(kind);
     if kind == QueueType::Quorum {
         arguments.insert("x-delivery-limit".into(), AMQPValue::LongLongInt(DELIVERY_LIMIT));

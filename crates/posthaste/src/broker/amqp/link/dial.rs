@@ -15,8 +15,8 @@ use tokio::time::timeout;
 use super::error::explain;
 use super::plug::{Fuse, Plug};
 use super::{Live, Role};
+use crate::broker::address::Credentials;
 use crate::broker::amqp::settings::LinkSettings;
-use crate::broker::amqp::url::Credentials;
 
 /// Knows where the broker is and who we are.
 pub(super) struct Dialer {

@@ -3,19 +3,15 @@
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use posthaste_core::store::Parcel;
 use posthaste_core::target::{DeliverError, DeliverKind};
-use serde_json::{Map, Value, json};
 
-use super::{
-    Body, DATASCHEMA, KEY, Message, NO_SOURCE, PREFIX, PREFIX_COLON, SPECVERSION, STRUCTURED, TOPIC, VERSION,
-};
+use super::{Body, Message, PREFIX, PREFIX_COLON};
 use crate::broker::amqp::settings::{Format, Publishing};
 use crate::broker::amqp::url::NAME_BYTES_MAX;
+use crate::broker::cloudevents::{DATASCHEMA, STRUCTURED, attributes, structured};
 
 /// On disk before it is confirmed, in a durable queue.
 const PERSISTENT: u8 = 2;
@@ -78,58 +74,6 @@ pub(in crate::broker::amqp) fn encode(
     })
 }
 
-/// Tells every CloudEvents attribute that is there.
-fn attributes(parcel: &Parcel, mut put: impl FnMut(&str, &str)) {
-    let envelope = &parcel.envelope;
-    put("specversion", SPECVERSION);
-    put("id", &envelope.id);
-    put("source", if envelope.source.is_empty() { NO_SOURCE } else { &envelope.source });
-    put("type", &envelope.event_type);
-    put("time", &envelope.occurred_at.unwrap_or(parcel.stored_at).to_string());
-    let optional = [
-        ("subject", envelope.subject.as_deref()),
-        (KEY, envelope.key.as_deref()),
-        (TOPIC, (envelope.topic != envelope.event_type).then_some(envelope.topic.as_str())),
-        (DATASCHEMA, envelope.headers.get(DATASCHEMA).map(String::as_str)),
-    ];
-    for (name, value) in optional {
-        if let Some(value) = value {
-            put(name, value);
-        }
-    }
-    if envelope.version != 1 {
-        put(VERSION, &envelope.version.to_string());
-    }
-}
-
-/// The event as one JSON object. The payload's bytes are never changed: what JSON would change travels as base64.
-fn structured(parcel: &Parcel) -> Vec<u8> {
-    let envelope = &parcel.envelope;
-    let mut object = Map::new();
-    attributes(parcel, |name, value| {
-        object.insert(name.to_owned(), Value::from(value));
-    });
-    object.insert("datacontenttype".to_owned(), json!(envelope.content_type));
-    let mut out = Value::Object(object).to_string().into_bytes();
-    out.pop();
-    let is_json =
-        envelope.content_type.starts_with("application/json") || envelope.content_type.contains("+json");
-    let raw = serde_json::from_slice::<&serde_json::value::RawValue>(&envelope.payload);
-    match (is_json, raw) {
-        (true, Ok(raw)) if raw.get().len() == envelope.payload.len() => {
-            out.extend_from_slice(b",\"data\":");
-            out.extend_from_slice(raw.get().as_bytes());
-        }
-        _ => {
-            out.extend_from_slice(b",\"data_base64\":\"");
-            out.extend_from_slice(STANDARD.encode(&envelope.payload).as_bytes());
-            out.push(b'"');
-        }
-    }
-    out.push(b'}');
-    out
-}
-
 fn long(value: &str) -> AMQPValue {
     AMQPValue::LongString(value.into())
 }
@@ -150,8 +94,11 @@ pub(in crate::broker::amqp) fn too_large(message: String) -> DeliverError {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
     use posthaste_core::envelope::Envelope;
     use posthaste_core::time::Timestamp;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::broker::amqp::mapping::{Mapping, Route};

@@ -1,11 +1,11 @@
-//! Commands that change events of a lane: redrive, replay, discard, erase; one step of each.
+//! Commands that change events of a lane: redrive, replay, discard, bury, schedule, erase; one step of each.
 
 use std::collections::HashSet;
 
 use posthaste_core::admin::{EventState, Filter};
 use posthaste_core::redact;
 use posthaste_core::sql::PostgresSql;
-use posthaste_core::time::Timestamp;
+use posthaste_core::time::{Moment, Timestamp};
 use tokio_postgres::{Client, Transaction};
 
 use super::lanes;
@@ -26,6 +26,8 @@ pub(super) enum Change {
     Redrive,
     Replay,
     Discard { reason: String },
+    Bury { reason: String },
+    Schedule { at: Moment },
     Erase,
 }
 
@@ -33,9 +35,10 @@ impl Change {
     /// Where its events are.
     fn source(&self, filter: &Filter) -> Source {
         match (self, &filter.lane) {
-            (Self::Redrive | Self::Discard { .. }, Some(lane)) if filter.ids.is_empty() => {
-                Source::Parked(Some(lane.as_str().to_owned()))
-            }
+            (
+                Self::Redrive | Self::Discard { .. } | Self::Bury { .. } | Self::Schedule { .. },
+                Some(lane),
+            ) if filter.ids.is_empty() => Source::Parked(Some(lane.as_str().to_owned())),
             _ => Source::of(filter),
         }
     }
@@ -49,6 +52,8 @@ impl Change {
             Self::Discard { .. } => {
                 state == EventState::Dead || (state.is_pending() && state != EventState::Pending)
             }
+            Self::Bury { .. } => state.is_pending() && state != EventState::Pending,
+            Self::Schedule { .. } => matches!(state, EventState::Retrying | EventState::Scheduled),
             Self::Erase => true,
         }
     }
@@ -110,6 +115,16 @@ pub(super) async fn change(
             rows
         }
         Change::Discard { reason } => discard(tx, sql, lane, seqs, reason, now, &mut totals).await?,
+        Change::Bury { reason } => {
+            let (at, reason) = (Stamp(now), redact::clean(reason));
+            let rows = tx.execute_typed(&sql.bury, &args![lane, seqs, at, reason]).await?;
+            totals.waiting -= rows as i64;
+            totals.dead += rows as i64;
+            rows
+        }
+        Change::Schedule { at } => {
+            tx.execute_typed(&sql.schedule, &args![lane, seqs, Stamp(at.resolve(now))]).await?
+        }
         Change::Erase => tx.execute_typed(&sql.erase, &args![seqs]).await?,
     };
     if totals != Totals::default() {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use posthaste_core::table::{Column, Kind, PostgresTableSql};
+use posthaste_core::time::Timestamp;
 use tokio_postgres::Row;
 
 use super::super::error::Db;
@@ -96,14 +97,22 @@ pub(super) async fn find(client: &Connection, sql: &PostgresTableSql, question: 
     rows.iter().map(seen).collect()
 }
 
-pub(super) async fn matched(client: &Connection, sql: &PostgresTableSql, question: &Question) -> Db<u64> {
-    let Some(asked) = Asked::of(sql, question) else { return Ok(0) };
-    number(client, &sql.find_count(&asked.which), &asked.values()).await
+pub(super) async fn matched(
+    client: &Connection,
+    sql: &PostgresTableSql,
+    question: &Question,
+) -> Db<(u64, Timestamp)> {
+    let Some(asked) = Asked::of(sql, question) else { return Ok(Default::default()) };
+    let rows = client.query_typed(&sql.find_count(&asked.which), &asked.values()).await?;
+    let Some(row) = rows.first() else { return Ok(Default::default()) };
+    Ok((row.try_get::<_, i64>(0)?.unsigned_abs(), maybe_time(row, 1)?.unwrap_or_default()))
 }
 
 pub(super) async fn again(client: &Connection, sql: &PostgresTableSql, question: &Question) -> Db<u64> {
     let Some(asked) = Asked::of(sql, question) else { return Ok(0) };
-    client.execute_typed(&sql.again(&asked.which), &asked.values()).await
+    let since = question.but_due_since.map(Stamp);
+    let values = [asked.values().as_slice(), &[arg(&since)]].concat();
+    client.execute_typed(&sql.again(&asked.which), &values).await
 }
 
 pub(super) async fn prune(

@@ -8,6 +8,7 @@ use tokio_postgres::Row;
 use super::super::error::{Db, explain};
 use super::super::pool::Connection;
 use super::super::value::args;
+use crate::store::table::examine::Indexes;
 
 /// A column of the catalog.
 struct Described {
@@ -15,15 +16,19 @@ struct Described {
     is_plain_table: bool,
     may_select: bool,
     may_update: bool,
+    leads_an_index: bool,
 }
 
-/// Compares the table with its profile.
+/// Compares the table with its profile; answers also whether open rows are found by an index that begins with the column that
+/// orders.
 ///
 /// # Errors
 /// `Unavailable` while there is no such table, `Config` for everything that is missing, wrong or forbidden.
-pub(super) async fn check(client: &Connection, profile: &Profile) -> Result<Shape> {
+pub(super) async fn check(client: &Connection, profile: &Profile) -> Result<(Shape, bool)> {
     let name = profile.table.quoted();
-    let rows = client.query_typed(PostgresTableSql::columns(), &args![name]).await.map_err(explain)?;
+    let (pending, delivering) = (profile.states.pending.literal(), profile.states.delivering.literal());
+    let asked = client.query_typed(PostgresTableSql::columns(), &args![name, pending, delivering]).await;
+    let rows = asked.map_err(explain)?;
     let columns = rows.iter().map(describe).collect::<Db<Vec<_>>>().map_err(explain)?;
     let table = profile.table.to_string();
     let Some(first) = columns.first() else { return Err(absent(&table)) };
@@ -34,7 +39,10 @@ pub(super) async fn check(client: &Connection, profile: &Profile) -> Result<Shap
         Ok(shape) => {
             problems.extend(forbidden(&shape, &columns));
             if problems.is_empty() {
-                return Ok(shape);
+                let order = shape.order_column().map(|column| shape.profile.columns[&column].as_str());
+                let is_order = |column: &&Described| Some(column.found.name.as_str()) == order;
+                let has_index = columns.iter().find(is_order).is_some_and(|column| column.leads_an_index);
+                return Ok((shape, has_index));
             }
         }
         Err(missing) => problems.extend(missing),
@@ -57,6 +65,7 @@ fn describe(row: &Row) -> Db<Described> {
         is_plain_table: relation == "r",
         may_select: row.try_get(7)?,
         may_update: row.try_get(8)?,
+        leads_an_index: row.try_get(9)?,
     })
 }
 
@@ -116,29 +125,34 @@ pub(super) fn no_right(table: &str) -> Error {
     ))
 }
 
-/// Without an index on the key, a claim in order reads the whole table for each row.
-pub(super) async fn warn_of_order(client: &Connection, sql: &PostgresTableSql, lane: &LaneSpec) -> Db<()> {
+/// The indexes of the table that can be used; of one on an expression, that it is there.
+pub(super) async fn indexes(client: &Connection, shape: &Shape) -> Db<Indexes> {
+    let table = shape.profile.table.quoted();
+    let text = "SELECT array(SELECT coalesce(a.attname::text, '') FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k (number, place)
+            LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number AND k.number > 0
+            ORDER BY k.place)
+        FROM pg_catalog.pg_index i WHERE i.indrelid = to_regclass($1) AND i.indisvalid";
+    let rows = client.query_typed(text, &args![table]).await?;
+    let columns = rows.iter().map(|row| row.try_get(0)).collect::<Db<_>>()?;
+    Ok(Indexes { columns, may_be_partial: true })
+}
+
+/// Without an index on the key, a claim in order reads the whole table.
+pub(super) fn warn_of_order(sql: &PostgresTableSql, lane: &LaneSpec) {
     if lane.order != Order::PerKey {
-        return Ok(());
+        return;
     }
     let shape = sql.shape();
     let Some(column) = shape.order_column() else {
         tracing::warn!(lane = lane.name.as_str(), "order = \"key\", but the table has no column for a key");
-        return Ok(());
+        return;
     };
-    let (table, name) = (shape.profile.table.quoted(), shape.profile.columns[&column].as_str());
-    let indexed = "SELECT EXISTS (SELECT FROM pg_catalog.pg_index i
-        JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
-        WHERE i.indrelid = to_regclass($1) AND a.attname = $2)";
-    let row = client.query_typed(indexed, &args![table, name]).await?;
-    let is_indexed = row.first().is_some_and(|row| row.try_get(0).unwrap_or(true));
-    if !is_indexed {
+    if !sql.has_order_index {
         tracing::warn!(
             table = %shape.profile.table,
-            column = name,
-            "order = \"key\" needs an index that begins with this column, or claims get slower with every row; \
+            column = shape.profile.columns[&column].as_str(),
+            "order = \"key\" needs an index of open rows that begins with this column, or claims get slower with every row; \
              posthaste migrate print shows one"
         );
     }
-    Ok(())
 }

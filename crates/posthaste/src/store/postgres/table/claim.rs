@@ -16,8 +16,11 @@ use crate::store::table::row::RawRow;
 
 /// To look for earlier rows of a key, the planner would rather read the whole table, as it expects none; and the sum of what it
 /// expects makes it compile the statement for longer than it runs.
-const BY_INDEX: &str =
+const BY_SCAN: &str =
     "SET LOCAL enable_seqscan = off; SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL jit = off";
+/// Where the key has an index: only a plain scan of it leaves a mark at entries of rows that are gone, and the next one passes them.
+const BY_INDEX: &str = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; \
+     SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL jit = off";
 
 /// Leases rows and reads them, as an UPDATE answers: in the order in which it came by them.
 pub(super) async fn claim(
@@ -52,7 +55,7 @@ async fn take(client: &mut Connection, sql: &PostgresTableSql, ask: Ask<'_>) -> 
     let tx = begin(client).await?;
     // Sent together: each comes after the one before it, and the last sees what the lock's last holder committed.
     let (told, locked, rows) = tokio::join!(
-        tx.batch_execute(BY_INDEX),
+        tx.batch_execute(if sql.has_order_index { BY_INDEX } else { BY_SCAN }),
         tx.query_typed(&sql.order_lock, &[]),
         tx.query_typed(text, &values)
     );

@@ -12,6 +12,7 @@
 mod admin;
 mod check;
 mod claim;
+mod examine;
 mod publish;
 mod settle;
 
@@ -19,10 +20,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::envelope::Envelope;
+use posthaste_core::findings::Finding;
 use posthaste_core::lane::LaneSpec;
 use posthaste_core::publisher::Published;
 use posthaste_core::signal::Signal;
 use posthaste_core::table::{Column, PostgresTableSql, Profile, Shape};
+use posthaste_core::time::Timestamp;
 use posthaste_core::{Error, Result};
 
 use super::error::explain;
@@ -80,11 +83,17 @@ impl Driver for Postgres {
     }
 
     async fn look(&self, profile: &Profile) -> Result<PostgresTableSql> {
-        asked!(self.connections, |on| check::check(on, profile)).map(PostgresTableSql::new)
+        let (shape, has_order_index) = asked!(self.connections, |on| check::check(on, profile))?;
+        Ok(PostgresTableSql::new(shape, has_order_index))
     }
 
     async fn warn(&self, sql: &PostgresTableSql, lane: &LaneSpec) -> Result<()> {
-        asked!(self.connections, sql, |on| check::warn_of_order(on, sql, lane))
+        check::warn_of_order(sql, lane);
+        Ok(())
+    }
+
+    async fn examine(&self, sql: &PostgresTableSql, lanes: &[LaneSpec]) -> Vec<Finding> {
+        examine::examine(&self.connections, sql, lanes).await
     }
 
     async fn claim(
@@ -133,7 +142,7 @@ impl Driver for Postgres {
         asked!(self.connections, sql, |on| admin::find(on, sql, question))
     }
 
-    async fn matched(&self, sql: &PostgresTableSql, question: &Question) -> Result<u64> {
+    async fn matched(&self, sql: &PostgresTableSql, question: &Question) -> Result<(u64, Timestamp)> {
         asked!(self.connections, sql, |on| admin::matched(on, sql, question))
     }
 

@@ -27,6 +27,12 @@ impl SqliteStore {
             Command::Discard { reason, dry_run } => {
                 self.change(filter, Change::Discard { reason }, dry_run, note).await
             }
+            Command::Bury { reason, dry_run } => {
+                self.change(filter, Change::Bury { reason }, dry_run, note).await
+            }
+            Command::Schedule { at, dry_run } => {
+                self.change(filter, Change::Schedule { at }, dry_run, note).await
+            }
             Command::Erase { dry_run } => self.change(filter, Change::Erase, dry_run, note).await,
             Command::Pause => self.set_state(filter, LaneState::Paused, note).await,
             Command::Resume => self.set_state(filter, LaneState::Active, note).await,

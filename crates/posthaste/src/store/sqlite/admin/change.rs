@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use posthaste_core::admin::{EventState, Filter};
 use posthaste_core::redact;
 use posthaste_core::sql::SqliteSql;
-use posthaste_core::time::Timestamp;
+use posthaste_core::time::{Moment, Timestamp};
 use rusqlite::{Connection, params};
 
 use super::lanes;
@@ -26,6 +26,8 @@ pub(super) enum Change {
     Redrive,
     Replay,
     Discard { reason: String },
+    Bury { reason: String },
+    Schedule { at: Moment },
     Erase,
 }
 
@@ -33,9 +35,10 @@ impl Change {
     /// Where its events are.
     pub(super) fn source(&self, filter: &Filter) -> Source {
         match (self, &filter.lane) {
-            (Self::Redrive | Self::Discard { .. }, Some(lane)) if filter.ids.is_empty() => {
-                Source::Parked(lane.as_str().to_owned())
-            }
+            (
+                Self::Redrive | Self::Discard { .. } | Self::Bury { .. } | Self::Schedule { .. },
+                Some(lane),
+            ) if filter.ids.is_empty() => Source::Parked(lane.as_str().to_owned()),
             _ => Source::of(filter),
         }
     }
@@ -49,6 +52,8 @@ impl Change {
             Self::Discard { .. } => {
                 state == EventState::Dead || (state.is_pending() && state != EventState::Pending)
             }
+            Self::Bury { .. } => state.is_pending() && state != EventState::Pending,
+            Self::Schedule { .. } => matches!(state, EventState::Retrying | EventState::Scheduled),
             Self::Erase => true,
         }
     }
@@ -134,6 +139,17 @@ fn apply(
                 rows
             }
             Change::Discard { reason } => discard(connection, sql, lane, head.seq, reason, at, &mut totals)?,
+            Change::Bury { reason } => {
+                let values = (lane, head.seq, at, redact::clean(reason));
+                let rows = connection.prepare_cached(&sql.bury)?.execute(values)?;
+                totals.waiting -= rows as i64;
+                totals.dead += rows as i64;
+                rows
+            }
+            Change::Schedule { at } => {
+                let due = at.resolve(now).as_micros();
+                connection.prepare_cached(&sql.schedule)?.execute((lane, head.seq, due))?
+            }
             Change::Erase => erase(connection, sql, head.seq)?,
         };
         changed += rows as u64;

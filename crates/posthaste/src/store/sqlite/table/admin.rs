@@ -35,6 +35,7 @@ pub(super) fn count(
 pub(super) struct Asked {
     which: String,
     values: [Value; 9],
+    but_due_since: Value,
     now: Timestamp,
 }
 
@@ -58,11 +59,12 @@ impl Asked {
             Value::from(i64::from(question.rows)),
             Value::from(text(now)),
         ];
-        Some(Self { which, values, now })
+        let but_due_since = optional(question.but_due_since.map(text));
+        Some(Self { which, values, but_due_since, now })
     }
 
     pub(super) fn find(self, connection: &Connection, sql: &SqliteTableSql) -> rusqlite::Result<Vec<Seen>> {
-        let Self { which, values, now } = self;
+        let Self { which, values, now, .. } = self;
         let mut statement = connection.prepare(&sql.find(&which))?;
         let rows = statement.query_map(params_from_iter(values), |row| seen(row, now))?;
         rows.collect()
@@ -74,7 +76,8 @@ impl Asked {
     }
 
     pub(super) fn again(self, connection: &Connection, sql: &SqliteTableSql) -> rusqlite::Result<u64> {
-        let changed = connection.execute(&sql.again(&self.which), params_from_iter(self.values))?;
+        let values = self.values.into_iter().chain([self.but_due_since]);
+        let changed = connection.execute(&sql.again(&self.which), params_from_iter(values))?;
         Ok(changed as u64)
     }
 }

@@ -6,6 +6,7 @@
 
 mod admin;
 mod check;
+mod examine;
 mod publish;
 mod work;
 
@@ -14,11 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::envelope::Envelope;
+use posthaste_core::findings::Finding;
 use posthaste_core::lane::LaneSpec;
 use posthaste_core::publisher::Published;
 use posthaste_core::signal::Signal;
 use posthaste_core::table::{Column, Profile, Shape, SqliteTableSql};
-use posthaste_core::time::Clock;
+use posthaste_core::time::{Clock, Timestamp};
 use posthaste_core::{Error, Result};
 use rusqlite::{Connection, OpenFlags};
 
@@ -134,6 +136,10 @@ impl Driver for Sqlite {
         Ok(())
     }
 
+    async fn examine(&self, sql: &Self::Sql, lanes: &[LaneSpec]) -> Vec<Finding> {
+        examine::examine(self, sql, lanes).await
+    }
+
     async fn claim(&self, sql: &Self::Sql, ask: Ask<'_>, (): &mut ()) -> Result<Vec<RawRow>> {
         let claim = Arc::new(work::Claim::new(sql, ask, self.clock.now()));
         // Looks before it writes: a producer's open transaction keeps writers waiting, and an idle relay writes nothing.
@@ -175,10 +181,12 @@ impl Driver for Sqlite {
         self.read(move |connection| asked.find(connection, &sql)).await
     }
 
-    async fn matched(&self, sql: &Self::Sql, question: &Question) -> Result<u64> {
-        let Some(asked) = admin::Asked::of(sql, question, self.clock.now()) else { return Ok(0) };
+    async fn matched(&self, sql: &Self::Sql, question: &Question) -> Result<(u64, Timestamp)> {
+        let now = self.clock.now();
+        let Some(asked) = admin::Asked::of(sql, question, now) else { return Ok((0, now)) };
         let sql = Arc::clone(sql);
-        self.read(move |connection| asked.count(connection, &sql)).await
+        let matched = self.read(move |connection| asked.count(connection, &sql)).await?;
+        Ok((matched, now))
     }
 
     async fn again(&self, sql: &Self::Sql, question: &Question) -> Result<u64> {

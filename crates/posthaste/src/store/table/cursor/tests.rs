@@ -67,6 +67,18 @@ async fn claims_go_on_from_the_place_and_now_and_then_from_the_beginning() {
     assert_eq!(cursor.look(), Look::Since(latest.before(PLACE_MARGIN)));
     tokio::time::advance(WHOLE_EVERY_MIN).await;
     assert_eq!(cursor.look(), Look::Whole, "what committed late is found");
-    let lasting = Arc::new(Cursor::new(LaneSpec::new("main".parse().unwrap()), Owner::new("r").passing()));
-    assert_eq!(lasting.look(), Look::Whole, "one pass must see everything");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_pass_goes_on_from_the_place_too_and_ends_only_when_nothing_is_left_anywhere() {
+    let cursor = Cursor::new(LaneSpec::new("main".parse().unwrap()), Owner::new("r").passing());
+    let (token, began, latest): (Token, _, _) =
+        ("t".into(), Instant::now(), Timestamp::from_micros(10_000_000));
+    cursor.begin_claim(&token);
+    tokio::time::advance(WHOLE_IS_CHEAP * 2).await;
+    cursor.end_claim(&token, began, Look::Whole, [("a", 0)].into_iter(), Some(latest));
+    let look = cursor.look();
+    assert_eq!(look, Look::Since(latest.before(PLACE_MARGIN)), "a backlog is read once, not once per claim");
+    assert!(cursor.should_look_again(look), "however long that takes");
+    assert!(!cursor.should_look_again(Look::Whole));
 }

@@ -1,0 +1,28 @@
+//! `posthaste event bury`: makes events dead that a lane would try again.
+
+use posthaste::admin::Command;
+
+use super::super::act::{Action, DryRun};
+use super::super::context::Context;
+use super::super::filter::FilterArgs;
+use super::of_a_lane;
+use crate::exit::Failure;
+
+/// What `event bury` takes.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Why, for the record
+    #[arg(long, default_value = "buried by an operator")]
+    reason: String,
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let filter = of_a_lane("bury", &args.filter)?;
+    let store = context.existing_store().await?;
+    let action = Action::on_events(context, &*store, &filter, "waiting events");
+    action.run(args.dry_run, |dry_run| Command::Bury { reason: args.reason.clone(), dry_run }).await
+}

@@ -1,0 +1,30 @@
+//! `posthaste event erase`: overwrites payloads; the rest of the event stays.
+
+use posthaste::admin::Command;
+
+use super::super::act::{Action, Consent};
+use super::super::context::Context;
+use super::super::filter::FilterArgs;
+use crate::exit::Failure;
+
+/// What `event erase` takes.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
+    consent: Consent,
+}
+
+pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let filter = args.filter.filter(None);
+    if filter.is_empty() {
+        return Err(Failure::usage(
+            "erase: say which events, by --id, --lane, --type, --topic, --key, --since or --until",
+        ));
+    }
+    let store = context.existing_store().await?;
+    let mut action = Action::on_events(context, &*store, &filter, "events");
+    action.object = "the payloads of ".to_owned();
+    action.run_for_good(args.consent, |dry_run| Command::Erase { dry_run }).await
+}

@@ -1,0 +1,30 @@
+//! `posthaste event schedule`: sets when events are tried that wait for their time.
+
+use posthaste::admin::Command;
+use posthaste::time::Moment;
+
+use super::super::act::{Action, DryRun};
+use super::super::context::Context;
+use super::super::filter::FilterArgs;
+use super::super::moment::future;
+use super::of_a_lane;
+use crate::exit::Failure;
+
+/// What `event schedule` takes.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// When: a time, or how long from now
+    #[arg(long, value_name = "TIME", value_parser = future)]
+    at: Moment,
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let filter = of_a_lane("schedule", &args.filter)?;
+    let store = context.existing_store().await?;
+    let action = Action::on_events(context, &*store, &filter, "events that wait for their time");
+    action.run(args.dry_run, |dry_run| Command::Schedule { at: args.at, dry_run }).await
+}

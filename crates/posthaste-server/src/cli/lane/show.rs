@@ -1,0 +1,50 @@
+//! `posthaste lane show`: one lane with everything that is known about it.
+
+use posthaste::lane::LaneName;
+
+use super::super::context::Context;
+use super::super::{filter, output};
+use super::list;
+use crate::exit::Failure;
+use crate::http::wire::LaneDocument;
+
+/// What `lane show` takes.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    /// Which lane
+    #[arg(value_parser = filter::lane)]
+    lane: LaneName,
+}
+
+pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let page = list::fetch(context).await?;
+    let lane = page.lanes.into_iter().find(|lane| lane.lane == args.lane.as_str());
+    let lane = lane.ok_or_else(|| Failure::nothing(format!("find the lane {}", args.lane)))?;
+    if context.json() {
+        return output::json(&lane);
+    }
+    output::write(text(&lane).as_bytes())
+}
+
+fn text(lane: &LaneDocument) -> String {
+    let numbers = [
+        ("epoch", lane.epoch.to_string()),
+        ("place", lane.position.to_string()),
+        ("unread", lane.unread.to_string()),
+        ("accepted", lane.accepted.to_string()),
+        ("delivered", lane.delivered.to_string()),
+        ("waiting", lane.waiting.to_string()),
+        ("dead", lane.dead.to_string()),
+        ("discarded", lane.discarded.to_string()),
+        ("replayed", lane.replayed.to_string()),
+    ];
+    let words = [
+        ("lane", Some(lane.lane.clone())),
+        ("state", Some(lane.state.clone())),
+        ("reason", lane.reason.clone()),
+        ("owner", lane.owner.clone()),
+        ("oldest unread", lane.oldest_unread_at.as_deref().map(output::time)),
+    ];
+    let words = words.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    words.chain(numbers).map(|(name, value)| format!("{name:<15}{}\n", output::plain(&value))).collect()
+}

@@ -1,0 +1,189 @@
+//! Every verb of an operator as a program, on every kind of store: an embedded log, a log on Postgres, and a reference open-outbox
+//! table in either. What a table of somebody else cannot do is refused with why, and nothing is changed.
+
+#![cfg(all(feature = "sqlite", feature = "postgres"))]
+#![expect(clippy::unwrap_used, reason = "a test may panic where it is surprised")]
+
+#[path = "../http_api/client.rs"]
+#[expect(dead_code, reason = "shared with the tests of the server")]
+mod client;
+#[path = "../cli/folder.rs"]
+#[expect(dead_code, reason = "shared with the tests of the command line")]
+mod folder;
+mod ground;
+#[path = "../http_process/process.rs"]
+#[expect(dead_code, reason = "shared with the tests of the server")]
+mod process;
+mod rest;
+#[path = "../http_process/skip.rs"]
+mod skip;
+
+use serde_json::{Value, json};
+
+use ground::Ground;
+
+/// What every store can do: look, redrive, replay, prune.
+fn what_all_can(ground: &Ground) {
+    let events = ground.json(&["event", "list"]);
+    assert_eq!(ids(&events), ["c", "b", "a"].map(|id| ground.id(id)), "the newest first");
+    assert_eq!(ids(&ground.json(&["event", "list", "--id", &ground.id("b")])), [ground.id("b")]);
+    assert_eq!(ids(&ground.json(&["event", "list", "--state", "delivered"])), [ground.id("a")]);
+    assert_eq!(ids(&ground.json(&["event", "list", "--type", "order.placed", "--since", "1h"])).len(), 3);
+    assert_eq!(ids(&ground.json(&["event", "list", "--until", "1h"])).len(), 0);
+    let first = ground.json(&["event", "list", "--limit", "2"]);
+    let next = first["next"].as_str().unwrap();
+    assert_eq!(ids(&ground.json(&["event", "list", "--limit", "2", "--after", next])), [ground.id("a")]);
+    assert_eq!(ground.ok(&["event", "show", &ground.id("b"), "--payload"]), "{\"n\":2}");
+    let tail = ground.tail(3);
+    assert!(["a", "b", "c"].iter().all(|name| tail.contains(&ground.id(name))), "{tail}");
+
+    let dead = ground.json(&["dead", "list", "--lane", "main"]);
+    assert_eq!(ids(&dead), [ground.id("c"), ground.id("b")]);
+    let shown = ground.ok(&["dead", "show", &ground.id("b")]);
+    assert!(shown.contains("main dead") && shown.contains("no such customer"), "{shown}");
+    let lane = ground.json(&["lane", "show", "main"]);
+    assert_eq!((&lane["delivered"], &lane["dead"]), (&json!(1), &json!(2)), "{lane}");
+    assert_eq!(ground.json(&["lane", "list"])["lanes"], json!([lane]));
+    ground.refused(&["lane", "show", "other"], 6, "other");
+    assert_eq!(ground.json(&["stats"])["total"]["dead"], 2);
+
+    let one = ground.id("b");
+    assert_eq!(ground.applied(&["dead", "redrive", "--lane", "main", "--dry-run"]), (2, 0));
+    assert_eq!(ground.applied(&["dead", "redrive", "--lane", "main", "--id", &one]), (1, 1));
+    assert_eq!(ground.relay(), 1);
+    assert_eq!(ground.applied(&["replay", "--lane", "main", "--id", &ground.id("a"), "--dry-run"]), (1, 0));
+    assert_eq!(ground.applied(&["replay", "--lane", "main", "--id", &ground.id("a")]), (1, 1));
+    assert_eq!(ground.relay(), 1);
+    ground.adds_up();
+}
+
+/// What a log can do beyond.
+fn what_a_log_can(ground: &Ground) {
+    let codes = ground.json(&["dead", "list", "--by", "code"]);
+    assert_eq!((&codes["codes"][0]["code"], &codes["codes"][0]["events"]), (&json!("http 400"), &json!(1)));
+    assert_eq!(
+        ids(&ground.json(&["dead", "list", "--code", "http 400", "--error", "CUSTOMER"])),
+        [ground.id("c")]
+    );
+    assert_eq!(ground.applied(&["dead", "redrive", "--lane", "main", "--id", "c"]), (1, 1));
+    ground.refused(&["event", "schedule", "--at", "1h"], 2, "--lane LANE");
+    assert_eq!(ground.applied(&["event", "schedule", "--lane", "main", "--id", "c", "--at", "1h"]), (1, 1));
+    assert_eq!(ground.relay(), 0, "its time has not come");
+    assert_eq!(ground.applied(&["event", "bury", "--lane", "main", "--id", "c", "--dry-run"]), (1, 0));
+    assert_eq!(ground.applied(&["event", "bury", "--lane", "main", "--reason", "no such customer"]), (1, 1));
+    assert_eq!(ids(&ground.json(&["dead", "list", "--code", "buried"])), ["c"]);
+    ground.adds_up();
+    ground.refused(&["dead", "discard", "--lane", "main"], 2, "--yes");
+    let discard = ["dead", "discard", "--lane", "main", "--reason", "left", "--yes"];
+    assert_eq!(ground.applied(&discard), (1, 1));
+    assert_eq!(ids(&ground.json(&["event", "list", "--state", "discarded"])), [ground.id("c")]);
+    ground.adds_up();
+
+    ground.refused(&["event", "erase", "--yes"], 2, "which events");
+    ground.refused(&["event", "erase", "--id", "c"], 2, "--yes");
+    assert_eq!(ground.applied(&["event", "erase", "--id", "c", "--dry-run"]), (1, 0));
+    assert_eq!(ground.applied(&["event", "erase", "--id", "c", "--yes"]), (1, 1));
+    assert!(ground.ok(&["event", "show", "c"]).contains("erased"));
+
+    assert_eq!(ground.applied(&["lane", "pause", "main"]), (1, 1));
+    assert_eq!(ground.json(&["lane", "show", "main"])["state"], "paused");
+    assert_eq!(ground.applied(&["lane", "resume", "--all"]), (1, 1));
+    ground.refused(&["lane", "seek", "main", "--to", "beginning"], 2, "--yes");
+    ground.ok(&["lane", "seek", "main", "--to", "beginning", "--yes"]);
+    // What was discarded stays so.
+    assert_eq!(ground.relay(), 2);
+    ground.adds_up();
+    assert_eq!(ground.applied(&["prune", "--delivered-age", "0s", "--dry-run"]), (2, 0));
+    assert_eq!(ground.applied(&["prune", "--delivered-age", "0s"]), (2, 2));
+    ground.refused(&["prune", "--dead-age", "0s"], 2, "--yes");
+    assert_eq!(ground.applied(&["prune", "--delivered-age", "0s", "--dead-age", "0s", "--yes"]), (1, 1));
+    assert_eq!(ids(&ground.json(&["event", "list"])).len(), 0);
+    ground.adds_up();
+    ground.ok(&["lane", "remove", "main", "--yes"]);
+    assert_eq!(ground.json(&["lane", "list"])["lanes"], json!([]));
+
+    let record = ground.json(&["audit"]);
+    let entries = record["entries"].as_array().unwrap();
+    let verbs: Vec<&str> = entries.iter().rev().map(|entry| entry["verb"].as_str().unwrap()).collect();
+    let expected = [
+        "redrive", "replay", "redrive", "schedule", "bury", "discard", "erase", "pause", "resume", "seek",
+        "prune", "prune", "remove",
+    ];
+    assert_eq!(verbs, expected, "{record:#}");
+    assert!(entries.iter().all(|entry| entry["via"].as_str().unwrap().starts_with("cli@")), "{record:#}");
+}
+
+/// What a table of somebody else has no place for.
+fn what_a_table_cannot(ground: &Ground) {
+    let before = ground.json(&["event", "list"]);
+    for verb in [
+        &["dead", "discard", "--lane", "main", "--yes"][..],
+        &["event", "erase", "--lane", "main", "--yes"],
+        &["event", "bury", "--lane", "main"],
+        &["event", "schedule", "--lane", "main", "--at", "1h"],
+        &["lane", "pause", "main"],
+        &["lane", "resume", "main"],
+        &["lane", "seek", "main", "--to", "beginning", "--yes"],
+        &["lane", "remove", "main", "--yes"],
+        &["lane", "rebase", "--yes"],
+        &["audit"],
+        &["dead", "list", "--by", "code"],
+    ] {
+        ground.refused(verb, 2, "table");
+    }
+    assert_eq!(ground.json(&["event", "list"]), before);
+    // Pending rows are never pruned, dead ones only when asked.
+    assert_eq!(ground.applied(&["prune", "--delivered-age", "0s"]), (2, 2));
+    assert_eq!(ids(&ground.json(&["event", "list"])), [ground.id("c")]);
+    assert_eq!(ground.applied(&["prune", "--delivered-age", "0s", "--dead-age", "0s", "--yes"]), (1, 1));
+    assert_eq!(ids(&ground.json(&["event", "list"])).len(), 0);
+}
+
+fn ids(page: &Value) -> Vec<String> {
+    page["events"].as_array().unwrap().iter().map(|event| event["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_verb_on_an_embedded_log() {
+    let ground = Ground::sqlite_log().await;
+    what_all_can(&ground);
+    what_a_log_can(&ground);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_verb_on_a_log_on_postgres() {
+    let Some(ground) = Ground::postgres_log("every_verb_on_a_log_on_postgres").await else { return };
+    what_all_can(&ground);
+    what_a_log_can(&ground);
+    ground.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_verb_over_rest_on_an_embedded_log() {
+    rest::every_verb(&Ground::sqlite_log().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_verb_over_rest_on_a_log_on_postgres() {
+    let trial = "every_verb_over_rest_on_a_log_on_postgres";
+    let Some(ground) = Ground::postgres_log(trial).await else { return };
+    rest::every_verb(&ground).await;
+    ground.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_verb_on_a_reference_table_in_sqlite() {
+    let ground = Ground::sqlite_table().await;
+    what_all_can(&ground);
+    what_a_table_cannot(&ground);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_verb_on_a_reference_table_on_postgres() {
+    let Some(ground) = Ground::postgres_table("every_verb_on_a_reference_table_on_postgres").await else {
+        return;
+    };
+    what_all_can(&ground);
+    what_a_table_cannot(&ground);
+    ground.end().await;
+}

@@ -1,0 +1,361 @@
+//! NATS as a target: every event is published to JetStream and acknowledged by the stream that takes it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use async_nats::jetstream::context::GetStreamByNameErrorKind;
+use async_nats::jetstream::message::StreamMessage;
+use async_nats::jetstream::stream::{Config, RawMessageErrorKind, StorageType};
+use futures_util::{StreamExt as _, stream};
+use posthaste_core::store::Parcel;
+use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, OrderKept, Target};
+use posthaste_core::{BoxFuture, BoxStream, Error, Result, redact};
+use tokio::sync::mpsc::{self, UnboundedReceiver};
+use tokio::time::{Instant, timeout_at};
+
+use super::NatsBroker;
+use super::link::Live;
+use super::naming;
+use super::publisher::Said;
+use super::settings::Settings;
+use super::wire::{ID, MSG_ID, Message, SOURCE, encode, text, too_large};
+
+/// Events that are handed to the client at once: more are no faster, and fewer cost more per event.
+const BURST_MAX: u32 = 200;
+/// How soon to try an event again whose subject may hold no more.
+const FULL_PAUSE: Duration = Duration::from_secs(5);
+/// What the server says when a message is larger than its stream takes, or its headers are.
+const STREAM_MESSAGE_TOO_LARGE: [u64; 2] = [10054, 10097];
+
+impl Target for NatsBroker {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn deliver(&self, burst: Vec<Parcel>) -> BoxStream<'_, Answer> {
+        let begin = Delivering::begin(self, burst);
+        Box::pin(stream::once(begin).flat_map(|delivering| stream::unfold(delivering, Delivering::next)))
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async {
+            let live = self.publishing.live().await?;
+            if !live.has_jetstream() {
+                return Err(Error::unavailable(NO_JETSTREAM));
+            }
+            if !self.publishing.try_out(&live).await {
+                return Err(Error::unavailable("NATS does not answer"));
+            }
+            self.prepare(&live).await?;
+            let untaken = self.untaken.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(subject) = untaken {
+                // The lane waits until somebody has made a stream for it.
+                stream_of(&live, &subject).await?;
+                *self.untaken.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            }
+            Ok(())
+        })
+    }
+}
+
+const NO_JETSTREAM: &str =
+    "this NATS server has no JetStream; start it with -js, or with jetstream {} in its configuration";
+
+/// What NATS can do with these settings.
+pub(super) fn capabilities(settings: &Settings) -> Capabilities {
+    Capabilities::sink()
+        .burst_max(BURST_MAX)
+        .in_flight_max(settings.publishing.window)
+        .payload_bytes_max(settings.publishing.message_bytes_max)
+        .answers_within(answers_within(settings.publishing.ack_timeout))
+        .order(OrderKept::PerKey)
+        .patterns()
+        .delayed_release()
+        .hold_max(settings.consuming.hold_max)
+}
+
+/// How long it may take until an event is answered: a stream may be created for it, it is handed to the client, acknowledged, and
+/// the server may be asked whether it is there, each within the timeout.
+fn answers_within(ack_timeout: Duration) -> Duration {
+    ack_timeout * 4
+}
+
+/// The stream that takes a subject.
+///
+/// # Errors
+/// `Unavailable`, naming the subject, if there is none.
+pub(super) async fn stream_of(live: &Live, subject: &str) -> Result<String> {
+    let found = live.jetstream.stream_by_subject(subject).await;
+    found.map_err(|error| match error.kind() {
+        GetStreamByNameErrorKind::NotFound => Error::unavailable(missing(subject)),
+        _ if !live.has_jetstream() => Error::unavailable(NO_JETSTREAM),
+        _ => Error::unavailable(redact::clean(&error.to_string()))
+            .during(format!("look for the stream of {subject:?}")),
+    })
+}
+
+fn missing(subject: &str) -> String {
+    format!(
+        "no stream takes the subject {subject:?}; create one, or let it be created with create_stream=true"
+    )
+}
+
+impl NatsBroker {
+    /// Sees to it once for each connection that the stream is there, if it is named or to be created.
+    pub(super) async fn prepare(&self, live: &Live) -> Result<()> {
+        let publishing = &self.settings.publishing;
+        if !publishing.create && publishing.stream.is_none() {
+            return Ok(());
+        }
+        let prepared = live.is_prepared.get_or_try_init(async || {
+            let name = publishing.stream_name();
+            let doing = |error: &dyn std::fmt::Display, advice: &str| {
+                let words = redact::clean(&error.to_string());
+                Error::unavailable(format!("{words}{advice}")).during(format!("look for the stream {name:?}"))
+            };
+            if !publishing.create {
+                let found = live.jetstream.get_stream(name).await;
+                let advice = "; create it, or let it be created with create_stream=true";
+                return found.map(drop).map_err(|error| doing(&error, advice));
+            }
+            let config = Config {
+                name: name.to_owned(),
+                subjects: publishing.stream_subjects(),
+                num_replicas: publishing.replicas,
+                storage: StorageType::File,
+                ..Config::default()
+            };
+            live.jetstream.get_or_create_stream(config).await.map(drop).map_err(|error| doing(&error, ""))
+        });
+        prepared.await.map(drop)
+    }
+}
+
+/// A burst on its way.
+struct Delivering<'a> {
+    broker: &'a NatsBroker,
+    live: Option<Arc<Live>>,
+    burst: Vec<Parcel>,
+    /// Of those that are not answered: the number under which they were sent.
+    open: Vec<Option<u64>>,
+    ready: VecDeque<Answer>,
+    said: Option<UnboundedReceiver<(usize, Said)>>,
+    sent_at: Instant,
+}
+
+impl<'a> Delivering<'a> {
+    async fn begin(broker: &'a NatsBroker, burst: Vec<Parcel>) -> Self {
+        let open = vec![None; burst.len()];
+        let ready = VecDeque::new();
+        let mut this = Self { broker, live: None, burst, open, ready, said: None, sent_at: Instant::now() };
+        let live = match broker.publishing.live().await {
+            Ok(live) => match broker.prepare(&live).await {
+                Ok(()) => live,
+                Err(error) => return this.all_lost(&error),
+            },
+            Err(error) => return this.all_lost(&error),
+        };
+        let (answers, said) = mpsc::unbounded_channel();
+        this.said = Some(said);
+        this.sent_at = Instant::now();
+        for index in 0..this.burst.len() {
+            match encode(&this.burst[index], &broker.settings.publishing, Some(live.max_payload())) {
+                Ok(message) => this.open[index] = Some(live.publish(index, message, &answers).await),
+                Err(error) => this.ready.push_back(Answer::failed(index, error)),
+            }
+        }
+        this.live = Some(live);
+        this
+    }
+
+    /// There is no connection, or no stream: what is wrong with an event is told all the same.
+    fn all_lost(mut self, why: &Error) -> Self {
+        for index in 0..self.burst.len() {
+            let error = match encode(&self.burst[index], &self.broker.settings.publishing, None) {
+                Ok(_) => unavailable("connection", why.to_string()),
+                Err(error) => error,
+            };
+            self.ready.push_back(Answer::failed(index, error));
+        }
+        self
+    }
+
+    async fn next(mut self) -> Option<(Answer, Self)> {
+        loop {
+            if let Some(answer) = self.ready.pop_front() {
+                return Some((answer, self));
+            }
+            if self.open.iter().all(Option::is_none) {
+                return None;
+            }
+            let due = self.sent_at + self.broker.settings.publishing.ack_timeout;
+            match timeout_at(due, self.said.as_mut()?.recv()).await {
+                Ok(Some((index, Said::Duplicate(stream, number)))) => {
+                    let said = self.look_at_duplicate(index, &stream, number).await;
+                    self.answer(index, said);
+                }
+                Ok(Some((index, said))) => self.answer(index, said),
+                Ok(None) => {
+                    let why = self
+                        .broker
+                        .publishing
+                        .away()
+                        .unwrap_or_else(|| "nothing more was heard of it".to_owned());
+                    self.answer_all(&Said::Lost(why));
+                }
+                Err(_) => self.late().await,
+            }
+        }
+    }
+
+    /// The acknowledgement is late: is the server there, and does it acknowledge others?
+    async fn late(&mut self) {
+        let Some(live) = self.live.clone() else { return };
+        let said = match self.broker.publishing.try_out(&live).await {
+            false => Said::Lost("the server does not answer".to_owned()),
+            true if live.acks.has_told_since(self.sent_at) => Said::Silent,
+            true => Said::Mute,
+        };
+        // A duplicate that comes so late is sent again.
+        while let Ok((index, said)) = self.said.as_mut().map_or(Err(()), |said| said.try_recv().map_err(drop))
+        {
+            self.answer(index, said);
+        }
+        self.answer_all(&said);
+    }
+
+    /// A stream knows messages by their ids alone, and drops what has the id of another: is it this event that it has, or one of
+    /// another source? In the second case the event is sent with its source in the id.
+    async fn look_at_duplicate(&self, index: usize, stream: &str, number: u64) -> Said {
+        let parcel = &self.burst[index];
+        let (Some(live), Ok(mut message)) =
+            (&self.live, encode(parcel, &self.broker.settings.publishing, None))
+        else {
+            return Said::Lost("the connection was lost".to_owned());
+        };
+        let there = match live.jetstream.get_stream_no_info(stream).await {
+            Ok(stream) => stream.get_raw_message(number).await,
+            Err(error) => return Said::Lost(redact::clean(&error.to_string())),
+        };
+        match there {
+            Ok(there) if !is_same(&message, &there) => {
+                let id = format!("{} {}", parcel.envelope.source, parcel.envelope.id);
+                message.headers.insert(ID, parcel.envelope.id.as_str());
+                message.headers.insert(MSG_ID, id.as_str());
+                let sent = live.put(
+                    &message.subject,
+                    message.headers,
+                    message.payload,
+                    self.broker.publishing.patience(),
+                );
+                sent.await.map_or_else(|error| Said::Lost(error.to_string()), |()| Said::Acked)
+            }
+            // It is the same, or was there and is gone.
+            Ok(_) => Said::Acked,
+            Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => Said::Acked,
+            Err(error) => Said::Lost(redact::clean(&error.to_string())),
+        }
+    }
+
+    fn answer_all(&mut self, said: &Said) {
+        for index in 0..self.open.len() {
+            if self.open[index].is_some() {
+                self.answer(index, said.clone());
+            }
+        }
+    }
+
+    fn answer(&mut self, index: usize, said: Said) {
+        if let (Some(live), Some(number)) = (&self.live, self.open[index].take()) {
+            live.acks.forget(std::iter::once(number));
+        }
+        let answer = match self.broker.verdict(&self.burst[index], said) {
+            Ok(()) => Answer::delivered(index),
+            Err(error) => Answer::failed(index, error),
+        };
+        self.ready.push_back(answer);
+    }
+}
+
+impl Drop for Delivering<'_> {
+    fn drop(&mut self) {
+        if let Some(live) = &self.live {
+            live.acks.forget(self.open.iter_mut().filter_map(Option::take));
+        }
+    }
+}
+
+/// Whether the message that a stream has is this one.
+fn is_same(message: &Message, there: &StreamMessage) -> bool {
+    let source = |headers| text(headers, SOURCE);
+    message.subject == there.subject.as_str()
+        && message.payload == there.payload
+        && source(&message.headers) == source(&there.headers)
+}
+
+fn unavailable(code: &str, message: String) -> DeliverError {
+    DeliverError::new(DeliverKind::Unavailable, code, message)
+}
+
+impl NatsBroker {
+    /// What the relay is told about an event.
+    fn verdict(&self, parcel: &Parcel, said: Said) -> Result<(), DeliverError> {
+        let publishing = &self.settings.publishing;
+        let subject = || naming::subject(&publishing.prefix, &parcel.envelope.topic);
+        Err(match said {
+            Said::Acked => return Ok(()),
+            Said::Duplicate(..) => unavailable("ack timeout", "the acknowledgement came late".to_owned()),
+            Said::Untaken => {
+                *self.untaken.lock().unwrap_or_else(PoisonError::into_inner) = Some(subject());
+                unavailable(
+                    "missing stream",
+                    format!("{} (or JetStream is off for this account)", missing(&subject())),
+                )
+            }
+            Said::Refused(code, words) if STREAM_MESSAGE_TOO_LARGE.contains(&code) => {
+                too_large(format!("the stream of {:?} does not take it: {words}", subject()))
+            }
+            // Only this subject is full; others of the stream are not.
+            Said::Refused(_, words) if words.contains("per subject") => {
+                DeliverError::new(DeliverKind::Later, "subject full", format!("{words} ({:?})", subject()))
+                    .after(FULL_PAUSE)
+            }
+            Said::Refused(_, words) if words.contains("maximum") || words.contains("insufficient") => {
+                unavailable(
+                    "stream full",
+                    format!(
+                        "the stream of {:?} takes no more: {words}; raise its limits, or let it discard old messages",
+                        subject()
+                    ),
+                )
+            }
+            Said::Refused(400, words) => DeliverError::new(DeliverKind::Rejected, "nats subject", words),
+            Said::Refused(code, words) => unavailable(
+                "refused",
+                format!("the stream of {:?} refused it: {words} (error {code})", subject()),
+            ),
+            Said::Forbidden(words) => unavailable(
+                "not allowed",
+                format!("{words}; give the user of the URL the right to publish there"),
+            ),
+            Said::TooLarge(words) => too_large(words),
+            Said::Silent => DeliverError::new(
+                DeliverKind::Failed,
+                "ack timeout",
+                format!(
+                    "not acknowledged within {:?}, though others are; look whether its stream has a leader",
+                    publishing.ack_timeout
+                ),
+            ),
+            Said::Mute => unavailable(
+                "ack timeout",
+                format!(
+                    "the server answers, but has acknowledged nothing for {:?}; look at its JetStream",
+                    publishing.ack_timeout
+                ),
+            ),
+            Said::Lost(why) => unavailable("connection lost", why),
+        })
+    }
+}

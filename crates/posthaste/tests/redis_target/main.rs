@@ -1,0 +1,9 @@
+//! Redis as a target, against a real server.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in what its functions share")]
+
+mod broken;
+mod killed;
+mod refused;
+mod stand;
+mod wire;
