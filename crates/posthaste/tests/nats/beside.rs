@@ -136,7 +136,7 @@ async fn publish(store: &Memory, before: u64) -> u64 {
 
 async fn delivered(store: &Memory, broker: Broker) -> u64 {
     let lanes = store.lanes().await.unwrap();
-    lanes.iter().find(|lane| lane.name.as_str() == broker.name).map_or(0, |lane| lane.delivered)
+    lanes.iter().find(|lane| lane.lane.as_str() == broker.name).map_or(0, |lane| lane.delivered)
 }
 
 async fn until_delivered(store: &Memory, broker: Broker, sent: u64) {
