@@ -79,7 +79,7 @@ fn decoded(text: &str) -> String {
     let mut out = parts.next().unwrap().as_bytes().to_vec();
     for part in parts {
         out.extend(bytes(&part[..2]));
-        out.extend(part[2..].as_bytes());
+        out.extend(&part.as_bytes()[2..]);
     }
     String::from_utf8(out).unwrap()
 }
