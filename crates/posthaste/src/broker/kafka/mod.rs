@@ -1,6 +1,7 @@
 //! Kafka: a target with idempotent, pipelined delivery.
 
 mod link;
+mod lookup;
 mod naming;
 mod producer;
 mod settings;
