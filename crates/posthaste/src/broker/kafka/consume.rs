@@ -12,7 +12,7 @@
 mod dead;
 mod feed;
 mod member;
-mod mover;
+mod moving;
 mod offsets;
 mod reader;
 mod receipt;
@@ -31,7 +31,6 @@ use tokio::time::{Instant, timeout_at};
 
 use self::feed::KafkaFeed;
 use self::member::{Member, Source};
-use self::mover::Mover;
 use self::reader::{Reader, Watch};
 use self::receipt::Line;
 pub use self::settings::Beginning;
@@ -39,7 +38,8 @@ pub(super) use self::settings::Consuming;
 use self::topics::Names;
 use super::KafkaBroker;
 use super::link::client_config;
-use super::settings::Settings;
+use super::producer::Link;
+use super::settings::{Publishing, Settings};
 
 /// How long a new member waits for the group to share out its partitions.
 const JOIN_MAX: Duration = Duration::from_secs(15);
@@ -49,14 +49,21 @@ const SHARE_MAX: Duration = Duration::from_secs(3);
 /// What consuming needs beside the settings.
 #[derive(Debug)]
 pub(super) struct Consume {
-    mover: Arc<Mover>,
+    /// Writes to the groups' own topics, with the acknowledgement of all.
+    moving: Link,
     /// The groups that feeds were opened for, with their topics.
     groups: Mutex<BTreeMap<String, Vec<String>>>,
 }
 
 impl Consume {
     pub(super) fn new(settings: &Settings) -> Self {
-        Self { mover: Mover::new(&settings.link), groups: Mutex::default() }
+        let publishing = Publishing {
+            linger: Duration::from_millis(1),
+            ack_timeout: settings.publishing.ack_timeout,
+            ..Publishing::default()
+        };
+        let moving = Link::new(Arc::new(Settings { publishing, ..settings.clone() }));
+        Self { moving, groups: Mutex::default() }
     }
 
     fn groups(&self) -> MutexGuard<'_, BTreeMap<String, Vec<String>>> {
@@ -87,9 +94,9 @@ impl KafkaBroker {
         };
         let sources: Vec<Source> = names.iter().flat_map(both).collect();
         let has_sieve = settings.topics.topic.is_some();
-        let (patience, mover) = (settings.link.patience, Arc::clone(&self.consume.mover));
+        let (patience, moving) = (settings.link.patience, self.consume.moving.clone());
         let member =
-            Arc::new(Member::new(spec, sources, has_sieve, &settings.consuming, patience, mover));
+            Arc::new(Member::new(spec, sources, has_sieve, &settings.consuming, patience, moving));
         self.consume.enter(&spec.group, topics);
         let reader: Reader = group_config(settings, &spec.group)
             .create_with_context(Watch { member: Arc::clone(&member) })

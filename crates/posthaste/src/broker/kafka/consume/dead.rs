@@ -20,7 +20,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::{Headers as _, Message as _, OwnedHeaders, OwnedMessage};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
-use super::mover::{Move, headers_of};
+use super::moving::headers_of;
 use super::offsets::Note;
 use super::receipt::KEY;
 use super::topics::{Names, looker, places};
@@ -192,20 +192,18 @@ impl KafkaBroker {
 
     /// Takes one dead letter back: for ever, or to be handled again. Answers how many that were.
     async fn act(&self, names: &Names, fate: Fate, message: &OwnedMessage) -> Result<u64> {
-        let mover = &self.consume.mover;
+        let moving = &self.consume.moving;
         match fate {
             Fate::Keep => return Ok(0),
             Fate::Redrive => {
                 let headers = headers_of(message.headers(), &Story::anew());
                 let key = key_of(message.headers());
-                mover
-                    .put(Move { topic: &names.retry, key: key.as_deref(), headers, payload: message.payload() })
-                    .await?;
+                moving.put(&names.retry, key.as_deref(), headers, message.payload()).await?;
             }
             Fate::Discard => {}
         }
         let headers = OwnedHeaders::new();
-        mover.put(Move { topic: &names.dead, key: message.key(), headers, payload: None }).await?;
+        moving.put(&names.dead, message.key(), headers, None).await?;
         Ok(1)
     }
 }

@@ -12,8 +12,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
 use super::Names;
-use super::mover::Mover;
 use super::offsets::{Ledger, Place, Taken};
+use crate::broker::kafka::producer::Link;
 use crate::broker::kafka::wire;
 
 /// When an event that was released is due, in microseconds since 1970.
@@ -113,7 +113,7 @@ pub(super) struct Member {
     pub(super) patience: Duration,
     /// How long another member waits for what is at work here of a partition that it is to have.
     pub(super) rebalance_wait: Duration,
-    pub(super) mover: Arc<Mover>,
+    pub(super) moving: Link,
     state: Mutex<State>,
     /// One commit at a time.
     pub(super) committing: Mutex<()>,
@@ -139,7 +139,7 @@ impl Member {
         has_sieve: bool,
         consuming: &super::Consuming,
         patience: Duration,
-        mover: Arc<Mover>,
+        moving: Link,
     ) -> Self {
         Self {
             group: spec.group.clone(),
@@ -149,7 +149,7 @@ impl Member {
             sieve: has_sieve.then(|| spec.clone()),
             patience,
             rebalance_wait: consuming.rebalance_wait,
-            mover,
+            moving,
             state: Mutex::default(),
             committing: Mutex::default(),
             work: Condvar::new(),

@@ -7,11 +7,11 @@ use std::time::Duration;
 use posthaste_core::broker::{Count, Reason, Receipt, Trial};
 use posthaste_core::time::{Clock as _, SystemClock};
 use posthaste_core::{BoxFuture, Result};
-use rdkafka::message::Message as _;
+use rdkafka::message::{Message as _, OwnedHeaders};
 use tokio::time::sleep;
 
 use super::member::{DUE, Member, Message};
-use super::mover::{Move, headers_of, with};
+use super::moving::{headers_of, with};
 use crate::broker::story::Story;
 
 /// The key of a message that is dead, where its record has another one.
@@ -67,7 +67,7 @@ impl Hold {
         let topic = self.member().sources[self.message.at.0].names.retry.clone();
         let body = Arc::clone(&self.message.body);
         let payload = body.payload().unwrap_or_default();
-        self.moved(Move { topic: &topic, key: body.key(), headers, payload: Some(payload) }).await
+        self.moved(&topic, body.key(), headers, payload).await
     }
 
     /// Dead, in the topic for that; settled here when that has it, and not before.
@@ -83,19 +83,18 @@ impl Hold {
             format!("{}/{}/{}", body.topic(), self.message.at.1, self.message.offset)
         });
         let payload = body.payload().unwrap_or_default();
-        let key = Some(identity.as_bytes());
-        self.moved(Move { topic: &names.dead, key, headers, payload: Some(payload) }).await
+        self.moved(&names.dead, Some(identity.as_bytes()), headers, payload).await
     }
 
-    fn headers(&self) -> rdkafka::message::OwnedHeaders {
+    fn headers(&self) -> OwnedHeaders {
         headers_of(self.message.body.headers(), &self.story)
     }
 
     /// Puts it elsewhere, and then settles it here.
-    async fn moved(mut self, to: Move<'_>) -> Result<()> {
+    async fn moved(mut self, topic: &str, key: Option<&[u8]>, headers: OwnedHeaders, payload: &[u8]) -> Result<()> {
         // What is another member's by now is moved by that one.
         self.member().holds(&self.message)?;
-        if let Err(error) = self.member().mover.put(to).await {
+        if let Err(error) = self.member().moving.put(topic, key, headers, Some(payload)).await {
             if self.in_order {
                 // What is given back must come before what was behind it.
                 self.member().fail(error.to_string());

@@ -6,17 +6,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use posthaste_core::{Error, Result};
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
-use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
-use rdkafka::error::RDKafkaErrorCode as Code;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::settings::Beginning;
 use super::{blocking, group_config, told};
 use crate::broker::kafka::KafkaBroker;
-use crate::broker::kafka::link::client_config;
 use crate::broker::kafka::naming;
+use crate::broker::kafka::producer::{self, create_topic};
 use crate::broker::kafka::settings::Settings;
 
 /// What the headers of a message that is moved may add to it.
@@ -81,37 +78,45 @@ impl KafkaBroker {
     /// Makes what the group needs, or sees that it is there.
     pub(super) async fn prepare(&self, group: &str, names: &[Arc<Names>]) -> Result<()> {
         let settings = &*self.settings;
-        let client: AdminClient<DefaultClientContext> = client_config(&settings.link, "consume")
-            .create()
-            .map_err(|error| told("make a client", &error))?;
-        let client = Arc::new(client);
-        for names in names {
-            let partitions = self.partitions(&client, &names.main).await?;
-            let partitions = match (partitions, settings.topics.create) {
-                (0, None) => return Err(missing(&names.main, "create it, or say create_topics=PARTITIONS in the URL")),
+        let bytes_max = (settings.link.message_bytes_max + STORY_BYTES).to_string();
+        let bytes_max = ("max.message.bytes", bytes_max.as_str());
+        let mut created = false;
+        let there = self.partitions(group, names).await?;
+        for (names, [main, retry, dead]) in names.iter().zip(there) {
+            let partitions = match (main, settings.topics.create) {
+                (0, None) => return Err(Error::unavailable(producer::missing(&names.main))),
                 (0, Some(partitions)) => {
-                    let topic = NewTopic::new(&names.main, partitions, self.replication());
-                    self.create(&client, topic, &names.main).await?;
+                    created = true;
+                    create_topic(settings, &names.main, partitions, &[]).await?;
                     partitions
                 }
                 (there, _) => there,
             };
-            let bytes_max = (settings.link.message_bytes_max + STORY_BYTES).to_string();
-            let own = |name, partitions| {
-                NewTopic::new(name, partitions, self.replication()).set("max.message.bytes", &bytes_max)
-            };
-            let retry = own(&names.retry, partitions).set("retention.ms", "-1");
-            let dead = own(&names.dead, 1).set("cleanup.policy", "compact");
-            for (topic, name) in [(retry, &names.retry), (dead, &names.dead)] {
-                if self.partitions(&client, name).await? > 0 {
+            let own = [
+                (&names.retry, retry, partitions, [bytes_max, ("retention.ms", "-1")]),
+                (&names.dead, dead, 1, [bytes_max, ("cleanup.policy", "compact")]),
+            ];
+            for (name, there, partitions, own) in own {
+                if there > 0 {
                     continue;
                 }
                 if !settings.consuming.declare {
-                    let advice = "create it (compacted, if it ends with .dlq), or leave declare=false away";
-                    return Err(missing(name, advice));
+                    return Err(Error::unavailable(format!(
+                        "there is no topic {name:?}, which the group {group:?} needs; create it (compacted, if it ends with .dlq), or leave declare=false away"
+                    )));
                 }
-                self.create(&client, topic, name).await?;
+                created = true;
+                create_topic(settings, name, partitions, &own).await?;
             }
+        }
+        let until = Instant::now() + settings.link.patience;
+        while created && self.partitions(group, names).await?.iter().flatten().any(|count| *count == 0) {
+            if Instant::now() > until {
+                return Err(Error::unavailable(format!(
+                    "the topics of the group {group:?} were created, and nobody knows them yet"
+                )));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
         }
         if settings.consuming.from == Beginning::Now {
             self.begin_now(group, names).await?;
@@ -119,52 +124,24 @@ impl KafkaBroker {
         Ok(())
     }
 
-    fn replication(&self) -> TopicReplication<'static> {
-        // Below zero: as the cluster has it.
-        TopicReplication::Fixed(self.settings.topics.replicas.unwrap_or(-1))
-    }
-
-    /// How many partitions a topic has; none if there is no such topic.
-    async fn partitions(
-        &self,
-        client: &Arc<AdminClient<DefaultClientContext>>,
-        topic: &str,
-    ) -> Result<i32> {
-        let (client, topic, patience) = (Arc::clone(client), topic.to_owned(), self.settings.link.patience);
+    /// How many partitions the topics of a group have, each of them; none if there is no such topic.
+    async fn partitions(&self, group: &str, names: &[Arc<Names>]) -> Result<Vec<[i32; 3]>> {
+        let (settings, group, names) = (Arc::clone(&self.settings), group.to_owned(), names.to_vec());
         blocking(move || {
-            let found = client.inner().fetch_metadata(Some(&topic), patience);
-            let found = found.map_err(|error| told(&format!("look for the topic {topic:?}"), &error))?;
-            let topic = found.topics().iter().find(|found| found.name() == topic);
-            let partitions = topic.filter(|topic| topic.error().is_none()).map_or(0, |t| t.partitions().len());
-            Ok(i32::try_from(partitions).unwrap_or(i32::MAX))
+            let client = looker(&settings, &group)?;
+            let count = |name: &str| {
+                let found = client.fetch_metadata(Some(name), settings.link.patience);
+                let found = found.map_err(|error| told(&format!("look for the topic {name:?}"), &error))?;
+                let topic = found.topics().iter().find(|topic| topic.name() == name && topic.error().is_none());
+                let partitions = topic.map_or(0, |topic| topic.partitions().len());
+                Ok(i32::try_from(partitions).unwrap_or(i32::MAX))
+            };
+            let counts = |names: Arc<Names>| {
+                Ok([count(&names.main)?, count(&names.retry)?, count(&names.dead)?])
+            };
+            names.into_iter().map(counts).collect()
         })
         .await
-    }
-
-    /// Creates a topic, and waits until it is there.
-    async fn create(
-        &self,
-        client: &Arc<AdminClient<DefaultClientContext>>,
-        topic: NewTopic<'_>,
-        name: &str,
-    ) -> Result<()> {
-        let patience = self.settings.link.patience;
-        let doing = || format!("create the topic {name:?}");
-        let options = AdminOptions::new().operation_timeout(Some(patience)).request_timeout(Some(patience));
-        let made = client.create_topics([&topic], &options).await.map_err(|error| told(&doing(), &error))?;
-        match made.into_iter().next() {
-            // Another member was quicker.
-            Some(Ok(_) | Err((_, Code::TopicAlreadyExists))) | None => {}
-            Some(Err((_, code))) => return Err(told(&doing(), &super::super::link::words(code))),
-        }
-        let until = Instant::now() + patience;
-        while self.partitions(client, name).await? == 0 {
-            if Instant::now() > until {
-                return Err(Error::unavailable("it was created, and nobody knows it yet").during(doing()));
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-        Ok(())
     }
 
     /// A group that is new begins behind what is there.
@@ -229,10 +206,6 @@ pub(super) fn places(
             (one.partition(), (offset, one.metadata().to_owned()))
         })
         .collect())
-}
-
-fn missing(topic: &str, advice: &str) -> Error {
-    Error::unavailable(format!("Kafka has no topic {topic:?}; {advice}"))
 }
 
 #[cfg(test)]
