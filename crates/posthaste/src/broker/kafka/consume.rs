@@ -17,6 +17,7 @@ mod offsets;
 mod reader;
 mod receipt;
 mod settings;
+mod state;
 mod topics;
 
 use std::collections::BTreeMap;
@@ -89,14 +90,12 @@ impl KafkaBroker {
         let names = topics.iter().map(|topic| Names::of(settings, &spec.group, topic).map(Arc::new));
         let names = names.collect::<Result<Vec<_>>>()?;
         self.prepare(&spec.group, &names).await?;
-        let both = |names: &Arc<Names>| {
-            [false, true].map(|is_own| Source { names: Arc::clone(names), is_own })
-        };
+        let both =
+            |names: &Arc<Names>| [false, true].map(|is_own| Source { names: Arc::clone(names), is_own });
         let sources: Vec<Source> = names.iter().flat_map(both).collect();
         let has_sieve = settings.topics.topic.is_some();
         let (patience, moving) = (settings.link.patience, self.consume.moving.clone());
-        let member =
-            Arc::new(Member::new(spec, sources, has_sieve, &settings.consuming, patience, moving));
+        let member = Arc::new(Member::new(spec, sources, has_sieve, &settings.consuming, patience, moving));
         self.consume.enter(&spec.group, topics);
         let reader: Reader = group_config(settings, &spec.group)
             .create_with_context(Watch { member: Arc::clone(&member) })

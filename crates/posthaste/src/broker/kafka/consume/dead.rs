@@ -286,8 +286,7 @@ impl Pile {
         if let Some(letter) = self.by_key.remove(&key).and_then(|at| self.letters.remove(&at)) {
             self.bytes -= size_of(&letter.message);
         }
-        let story =
-            Story::read(|name| message.headers().and_then(|headers| wire::text(headers, name)));
+        let story = Story::read(|name| message.headers().and_then(|headers| wire::text(headers, name)));
         if story.dead.is_none() || !is_old {
             return Ok(());
         }

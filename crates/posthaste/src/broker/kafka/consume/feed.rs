@@ -12,8 +12,8 @@ use rdkafka::message::Message as _;
 use tokio::time::sleep_until;
 use tracing::warn;
 
-use super::member::Message;
 use super::receipt::{Hold, KafkaReceipt, KafkaTrial, Line};
+use super::state::Message;
 use crate::broker::kafka::wire;
 use crate::broker::story::Story;
 

@@ -1,6 +1,5 @@
 //! What a feed, its deliveries and its threads have in common: the partitions that it has, and what was read of them.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,21 +11,13 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
 use super::Names;
-use super::offsets::{Ledger, Place, Taken};
+use super::offsets::{Ledger, Taken};
+use super::state::{At, Message, Part, State};
 use crate::broker::kafka::producer::Link;
 use crate::broker::kafka::wire;
 
 /// When an event that was released is due, in microseconds since 1970.
 pub(super) const DUE: &str = "posthaste-due";
-
-/// What is read ahead of those who handle it, at most: events, unless a feed may hold more of them, and bytes.
-const READY_MAX: usize = 1_000;
-const READY_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Events that were released and are not due yet, at most; further ones wait in their topic.
-const LATER_MAX: usize = 10_000;
-const LATER_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// So far may the reading be ahead of the committed offset.
-pub(super) const GAP_MAX: i64 = 100_000;
 
 /// One of the topics that a feed reads.
 #[derive(Clone, Debug)]
@@ -40,64 +31,6 @@ impl Source {
     pub(super) fn topic(&self) -> &str {
         if self.is_own { &self.names.retry } else { &self.names.main }
     }
-}
-
-/// A partition of a feed's topics: the topic's place among them, and its number.
-pub(super) type At = (usize, i32);
-
-/// A message that was read and is not settled.
-#[derive(Clone)]
-pub(super) struct Message {
-    pub(super) at: At,
-    /// Which time it was that the feed got the partition.
-    pub(super) epoch: u64,
-    pub(super) offset: i64,
-    pub(super) body: Arc<OwnedMessage>,
-    pub(super) on_trial: bool,
-}
-
-impl Message {
-    fn bytes(&self) -> usize {
-        self.body.payload().map_or(0, <[u8]>::len) + self.body.key().map_or(0, <[u8]>::len)
-    }
-}
-
-/// A partition that the feed has.
-pub(super) struct Part {
-    pub(super) epoch: u64,
-    pub(super) ledger: Ledger,
-    /// What was committed last by this feed. Until something was, nothing is handed out: that it was opened must be on record.
-    pub(super) saved: Option<Place>,
-    /// How many of it are handed out.
-    in_hand: usize,
-    /// It is about to be another member's: nothing more of it is handed out.
-    is_leaving: bool,
-    pub(super) is_paused: bool,
-}
-
-#[derive(Default)]
-pub(super) struct State {
-    pub(super) parts: BTreeMap<At, Part>,
-    /// Partitions that have come, and of which it is not known yet where the group was.
-    pub(super) fresh: Vec<At>,
-    /// How often the group's partitions were shared out while this one was a member.
-    pub(super) shared_out: u32,
-    epochs: u64,
-    ready: VecDeque<Message>,
-    ready_bytes: usize,
-    /// What is not due yet, by when it is.
-    later: BTreeMap<(Instant, u64), Message>,
-    later_bytes: usize,
-    numbers: u64,
-    outstanding: usize,
-    /// Counts whatever is to be committed.
-    pub(super) changes: u64,
-    pub(super) is_commit_wanted: bool,
-    failure: Option<String>,
-    /// The feed is gone; deliveries may still be settled.
-    pub(super) is_feed_gone: bool,
-    /// Everybody is gone.
-    pub(super) is_over: bool,
 }
 
 /// What a feed, its deliveries and its threads have in common.
@@ -180,7 +113,8 @@ impl Member {
         let (at, offset) = ((source, message.partition()), message.offset());
         let mut guard = self.lock();
         let state = &mut *guard;
-        let Some(part) = state.parts.get_mut(&at).filter(|part| !part.is_leaving && !state.is_feed_gone) else {
+        let Some(part) = state.parts.get_mut(&at).filter(|part| !part.is_leaving && !state.is_feed_gone)
+        else {
             return;
         };
         let taken = part.ledger.take(offset);
@@ -389,64 +323,6 @@ impl Member {
         state.parts.insert(at, part);
         drop(state);
         self.work.notify_all();
-    }
-}
-
-impl State {
-    fn part(&mut self, message: &Message) -> Option<&mut Part> {
-        self.parts.get_mut(&message.at).filter(|part| part.epoch == message.epoch)
-    }
-
-    /// Nobody has it in hand any more.
-    fn left(&mut self, message: &Message) {
-        self.outstanding -= 1;
-        if let Some(part) = self.part(message) {
-            part.in_hand -= 1;
-        }
-    }
-
-    fn put(&mut self, message: Message, due: Option<Instant>) {
-        match due {
-            Some(due) => {
-                self.numbers += 1;
-                self.later_bytes += message.bytes();
-                self.later.insert((due, self.numbers), message);
-            }
-            None => {
-                self.ready_bytes += message.bytes();
-                self.ready.push_back(message);
-            }
-        }
-    }
-
-    /// Makes everything that is due ready.
-    fn ripen(&mut self, now: Instant) {
-        while let Some(first) = self.later.first_entry()
-            && first.key().0 <= now
-        {
-            let message = first.remove();
-            self.later_bytes -= message.bytes();
-            self.put(message, None);
-        }
-    }
-
-    fn drop_unread(&mut self, is_meant: impl Fn(&Message) -> bool) {
-        self.ready.retain(|message| !is_meant(message));
-        self.later.retain(|_, message| !is_meant(message));
-        self.ready_bytes = self.ready.iter().map(Message::bytes).sum();
-        self.later_bytes = self.later.values().map(Message::bytes).sum();
-    }
-
-    /// Whether a partition is to be read on; one that is paused only when there is plenty of room.
-    pub(super) fn is_wanted(&self, at: At, is_own: bool, prefetch: usize) -> bool {
-        let Some(part) = self.parts.get(&at) else { return true };
-        let part_of = |most: usize| if part.is_paused { most / 2 } else { most };
-        let ready_max = READY_MAX.max(prefetch.saturating_mul(2));
-        let has_room =
-            self.ready.len() < part_of(ready_max) && self.ready_bytes < part_of(READY_BYTES_MAX);
-        let has_time = !is_own
-            || (self.later.len() < part_of(LATER_MAX) && self.later_bytes < part_of(LATER_BYTES_MAX));
-        has_room && has_time && !self.is_feed_gone && part.ledger.gap() < GAP_MAX
     }
 }
 

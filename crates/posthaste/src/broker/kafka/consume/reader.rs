@@ -7,15 +7,16 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use posthaste_core::telemetry::field;
+use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext, Rebalance};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
-use rdkafka::ClientContext;
 use tracing::{debug, warn};
 
-use super::member::{At, Member};
+use super::member::Member;
 use super::offsets::Place;
+use super::state::{At, State};
 use crate::broker::kafka::link::{self, Fault, fault, words};
 
 /// How long the reader waits for something new before it looks what else there is to do.
@@ -121,7 +122,11 @@ fn hear(member: &Member, error: &KafkaError, outage: &mut Option<Outage>) {
         || matches!(fault(code), Fault::Missing | Fault::Forbidden | Fault::Fatal)
         || matches!(code, Code::Authentication | Code::SaslAuthenticationFailed);
     if is_final {
-        return member.fail(format!("Kafka refused to let the group {:?} read: {}", member.group, words(code)));
+        return member.fail(format!(
+            "Kafka refused to let the group {:?} read: {}",
+            member.group,
+            words(code)
+        ));
     }
     if matches!(code, Code::AllBrokersDown | Code::BrokerTransportFailure | Code::Resolve) {
         let now = Instant::now();
@@ -201,7 +206,7 @@ impl Member {
     fn commit_until_over(&self, reader: &Reader) {
         loop {
             let state = self.lock();
-            let waits = |state: &mut super::member::State| !state.is_commit_wanted && !state.is_over;
+            let waits = |state: &mut State| !state.is_commit_wanted && !state.is_over;
             let waited = self.work.wait_timeout_while(state, COMMIT_EVERY, waits);
             let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
             if state.is_over {

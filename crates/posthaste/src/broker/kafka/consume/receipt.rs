@@ -10,8 +10,9 @@ use posthaste_core::{BoxFuture, Result};
 use rdkafka::message::{Message as _, OwnedHeaders};
 use tokio::time::sleep;
 
-use super::member::{DUE, Member, Message};
+use super::member::{DUE, Member};
 use super::moving::{headers_of, with};
+use super::state::Message;
 use crate::broker::story::Story;
 
 /// The key of a message that is dead, where its record has another one.
@@ -79,9 +80,10 @@ impl Hold {
         if let Some(key) = body.key() {
             headers = with(headers, KEY, key);
         }
-        let identity = self.identity.clone().unwrap_or_else(|| {
-            format!("{}/{}/{}", body.topic(), self.message.at.1, self.message.offset)
-        });
+        let identity = self
+            .identity
+            .clone()
+            .unwrap_or_else(|| format!("{}/{}/{}", body.topic(), self.message.at.1, self.message.offset));
         let payload = body.payload().unwrap_or_default();
         self.moved(&names.dead, Some(identity.as_bytes()), headers, payload).await
     }
@@ -91,7 +93,13 @@ impl Hold {
     }
 
     /// Puts it elsewhere, and then settles it here.
-    async fn moved(mut self, topic: &str, key: Option<&[u8]>, headers: OwnedHeaders, payload: &[u8]) -> Result<()> {
+    async fn moved(
+        mut self,
+        topic: &str,
+        key: Option<&[u8]>,
+        headers: OwnedHeaders,
+        payload: &[u8],
+    ) -> Result<()> {
         // What is another member's by now is moved by that one.
         self.member().holds(&self.message)?;
         if let Err(error) = self.member().moving.put(topic, key, headers, Some(payload)).await {
@@ -156,7 +164,8 @@ impl Trial for KafkaTrial {
             self.is_over();
             // Whether it is committed or not, from here on it may be.
             self.has_begun = true;
-            let begun = self.line.0.record(&self.message, |ledger, offset| ledger.begin_trial(offset)).await?;
+            let begun =
+                self.line.0.record(&self.message, |ledger, offset| ledger.begin_trial(offset)).await?;
             self.crashes.store(begun, Ordering::Release);
             Ok(begun)
         })

@@ -18,6 +18,9 @@ use crate::broker::kafka::settings::Settings;
 
 /// What the headers of a message that is moved may add to it.
 const STORY_BYTES: u64 = 16 * 1024;
+/// The partitions of a group's own topics. A group shares out partitions whatever their topic, so that many of these would leave
+/// some members with nothing else.
+const OWN_PARTITIONS: i32 = 1;
 /// How often to look whether a topic that was created is there.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -83,20 +86,18 @@ impl KafkaBroker {
         let mut created = false;
         let there = self.partitions(group, names).await?;
         for (names, [main, retry, dead]) in names.iter().zip(there) {
-            let partitions = match (main, settings.topics.create) {
-                (0, None) => return Err(Error::unavailable(producer::missing(&names.main))),
-                (0, Some(partitions)) => {
-                    created = true;
-                    create_topic(settings, &names.main, partitions, &[]).await?;
-                    partitions
-                }
-                (there, _) => there,
-            };
+            if main == 0 {
+                let partitions = settings.topics.create;
+                let partitions =
+                    partitions.ok_or_else(|| Error::unavailable(producer::missing(&names.main)))?;
+                created = true;
+                create_topic(settings, &names.main, partitions, &[]).await?;
+            }
             let own = [
-                (&names.retry, retry, partitions, [bytes_max, ("retention.ms", "-1")]),
-                (&names.dead, dead, 1, [bytes_max, ("cleanup.policy", "compact")]),
+                (&names.retry, retry, [bytes_max, ("retention.ms", "-1")]),
+                (&names.dead, dead, [bytes_max, ("cleanup.policy", "compact")]),
             ];
-            for (name, there, partitions, own) in own {
+            for (name, there, own) in own {
                 if there > 0 {
                     continue;
                 }
@@ -106,7 +107,7 @@ impl KafkaBroker {
                     )));
                 }
                 created = true;
-                create_topic(settings, name, partitions, &own).await?;
+                create_topic(settings, name, OWN_PARTITIONS, &own).await?;
             }
         }
         let until = Instant::now() + settings.link.patience;
@@ -132,13 +133,13 @@ impl KafkaBroker {
             let count = |name: &str| {
                 let found = client.fetch_metadata(Some(name), settings.link.patience);
                 let found = found.map_err(|error| told(&format!("look for the topic {name:?}"), &error))?;
-                let topic = found.topics().iter().find(|topic| topic.name() == name && topic.error().is_none());
+                let topic =
+                    found.topics().iter().find(|topic| topic.name() == name && topic.error().is_none());
                 let partitions = topic.map_or(0, |topic| topic.partitions().len());
                 Ok(i32::try_from(partitions).unwrap_or(i32::MAX))
             };
-            let counts = |names: Arc<Names>| {
-                Ok([count(&names.main)?, count(&names.retry)?, count(&names.dead)?])
-            };
+            let counts =
+                |names: Arc<Names>| Ok([count(&names.main)?, count(&names.retry)?, count(&names.dead)?]);
             names.into_iter().map(counts).collect()
         })
         .await
@@ -216,15 +217,23 @@ mod tests {
     fn the_topics_of_a_group_are_its_own() {
         let settings: Settings = "kafka://h?prefix=shop.".parse().unwrap();
         let names = Names::of(&settings, "billing", "orders.eu").unwrap();
-        assert_eq!((names.main.as_str(), names.dead.as_str()), ("shop.orders.eu", "shop.orders.eu.billing.dlq"));
+        assert_eq!(
+            (names.main.as_str(), names.dead.as_str()),
+            ("shop.orders.eu", "shop.orders.eu.billing.dlq")
+        );
         assert_eq!(Names::topics_in("shop.", "billing", [names.dead.as_str()].into_iter()), ["orders.eu"]);
         // Groups and topics with dots and odd characters never meet.
-        let all = [("a", "b.c"), ("b.a", "c"), ("a_2e", "x"), ("a.", "x"), ("a b", "x"), ("a_b", "x"), ("ü", "x")];
+        let all =
+            [("a", "b.c"), ("b.a", "c"), ("a_2e", "x"), ("a.", "x"), ("a b", "x"), ("a_b", "x"), ("ü", "x")];
         let dead: Vec<_> =
             all.iter().map(|(group, topic)| Names::of(&settings, group, topic).unwrap().dead).collect();
         for (index, (group, topic)) in all.iter().enumerate() {
             assert_eq!(dead.iter().filter(|name| **name == dead[index]).count(), 1, "{dead:?}");
-            assert_eq!(Names::topics_in("shop.", group, dead.iter().map(String::as_str)), [*topic], "{group}");
+            assert_eq!(
+                Names::topics_in("shop.", group, dead.iter().map(String::as_str)),
+                [*topic],
+                "{group}"
+            );
         }
         assert!(Names::of(&settings, &"g".repeat(250), "x").is_err());
     }
