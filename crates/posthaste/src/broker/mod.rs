@@ -8,7 +8,7 @@ pub mod amqp;
 mod cloudevents;
 #[cfg(feature = "kafka")]
 pub mod kafka;
-#[cfg(any(feature = "amqp", feature = "nats", feature = "redis"))]
+#[cfg(any(feature = "amqp", feature = "kafka", feature = "nats", feature = "redis"))]
 mod letter;
 #[cfg(feature = "nats")]
 pub mod nats;
@@ -35,6 +35,10 @@ const SCHEMES: &[&str] = &[
     "amqp:",
     #[cfg(feature = "amqp")]
     "amqps:",
+    #[cfg(feature = "kafka")]
+    "kafka:",
+    #[cfg(feature = "kafka-tls")]
+    "kafkas:",
     #[cfg(feature = "nats")]
     "nats:",
     #[cfg(feature = "nats")]
@@ -73,6 +77,10 @@ pub async fn open(url: &str) -> Result<Arc<dyn Broker>> {
     #[cfg(feature = "amqp")]
     if amqp::is_url(url) {
         return Ok(Arc::new(amqp::AmqpBroker::at(url)?));
+    }
+    #[cfg(feature = "kafka")]
+    if kafka::is_url(url) {
+        return Ok(Arc::new(kafka::KafkaBroker::at(url)?));
     }
     #[cfg(feature = "nats")]
     if nats::is_url(url) {
@@ -115,6 +123,10 @@ pub fn dead_letters(url: &str) -> Result<Arc<dyn Admin>> {
     #[cfg(feature = "amqp")]
     if amqp::is_url(url) {
         return Ok(Arc::new(amqp::AmqpBroker::at(url)?));
+    }
+    #[cfg(feature = "kafka")]
+    if kafka::is_url(url) {
+        return Ok(Arc::new(kafka::KafkaBroker::at(url)?));
     }
     #[cfg(feature = "nats")]
     if nats::is_url(url) {

@@ -1,5 +1,6 @@
 //! Kafka: a target with idempotent, pipelined delivery.
 
+mod consume;
 mod link;
 mod lookup;
 mod naming;
@@ -13,6 +14,8 @@ use std::sync::Arc;
 use posthaste_core::Result;
 use posthaste_core::target::Capabilities;
 
+pub use self::consume::Beginning;
+use self::consume::Consume;
 use self::producer::Link;
 use self::settings::URL;
 pub use self::settings::{Acks, Compression, Sasl, Settings};
@@ -27,6 +30,7 @@ pub struct KafkaBroker {
     settings: Arc<Settings>,
     capabilities: Capabilities,
     publishing: Link,
+    consume: Arc<Consume>,
 }
 
 /// Whether a URL is for this broker, by its scheme.
@@ -52,6 +56,7 @@ impl KafkaBroker {
         let capabilities = target::capabilities(&settings);
         let settings = Arc::new(settings);
         let publishing = Link::new(Arc::clone(&settings));
-        Ok(Self { settings, capabilities, publishing })
+        let consume = Arc::new(Consume::new(&settings));
+        Ok(Self { settings, capabilities, publishing, consume })
     }
 }

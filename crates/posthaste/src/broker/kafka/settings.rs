@@ -27,6 +27,7 @@ use std::time::Duration;
 use posthaste_core::{Error, Result};
 
 pub use self::choices::{Acks, Compression, Sasl};
+use super::consume::Consuming;
 use super::naming;
 use crate::broker::address::{Credentials, Dialect};
 use crate::broker::cloudevents::Format;
@@ -59,6 +60,7 @@ pub struct Settings {
     pub(super) link: LinkSettings,
     pub(super) topics: Topics,
     pub(super) publishing: Publishing,
+    pub(super) consuming: Consuming,
 }
 
 /// How connections are made and kept.
@@ -182,6 +184,7 @@ impl Settings {
     /// Checks what a builder may have got wrong.
     pub(super) fn check(&self) -> Result<()> {
         self.link.check()?;
+        self.consuming.check()?;
         self.topics.check(self.publishing.format)?;
         let publishing = &self.publishing;
         if publishing.window == 0 || publishing.window > WINDOW_MAX {
@@ -281,6 +284,7 @@ impl std::str::FromStr for Settings {
             },
             topics: Topics::default(),
             publishing,
+            consuming: Consuming::default(),
         };
         for (name, value) in parts.query {
             settings.set(&name, &value)?;
@@ -322,7 +326,7 @@ impl Settings {
             "sslrootcert" => link.root_cert = Some(value.into()),
             "sslcert" => link.cert = Some(value.into()),
             "sslkey" => link.key = Some(value.into()),
-            _ => return Err(URL.unknown(name)),
+            _ => self.consuming.set(name, value)?,
         }
         Ok(())
     }

@@ -59,6 +59,8 @@ pub(super) fn capabilities(settings: &Settings) -> Capabilities {
         .payload_bytes_max(settings.link.message_bytes_max)
         .answers_within(answers_within(settings.publishing.ack_timeout))
         .order(OrderKept::PerKey)
+        .delayed_release()
+        .hold_max(settings.consuming.hold_max)
 }
 
 /// How long it may take until an event is answered: its topic is looked for, or created and looked for, it is acknowledged, and
