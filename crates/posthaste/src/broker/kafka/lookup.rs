@@ -9,7 +9,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::config::FromClientConfigAndContext as _;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::Producer as _;
-use tokio::sync::Mutex as Turn;
+use tokio::sync::{Mutex as Turn, oneshot};
 use tokio::time::{Instant, sleep};
 
 use super::link::{Fault, Saying, client_config, fault, words};
@@ -88,7 +88,8 @@ impl Link {
             };
             let until = Instant::now() + patience;
             create_topic(self.settings(), topic, partitions, &[]).await?;
-            while !is_there(live, topic, patience).await? {
+            // Its partitions may have no leaders yet, which is no reason to give up either.
+            while !matches!(is_there(live, topic, patience).await, Ok(true)) {
                 if Instant::now() > until {
                     return Err(Error::unavailable(format!(
                         "the topic {topic:?} was created and is not there after {patience:?}"
@@ -184,12 +185,17 @@ async fn metadata(
     patience: Duration,
 ) -> Result<Option<RDKafkaErrorCode>, KafkaError> {
     let (live, topic) = (Arc::clone(live), topic.map(str::to_owned));
-    let asking = tokio::task::spawn_blocking(move || {
+    let (tell, told) = oneshot::channel();
+    let ask = move || {
         let found = live.producer().client().fetch_metadata(topic.as_deref(), patience)?;
         let topic = found.topics().iter().find(|found| Some(found.name()) == topic.as_deref());
         Ok(topic.and_then(|topic| topic.error()).map(RDKafkaErrorCode::from))
-    });
-    asking.await.unwrap_or(Err(KafkaError::Canceled))
+    };
+    // Not on a thread of the runtime, which would wait for it at its end.
+    let asking =
+        std::thread::Builder::new().name("kafka-ask".to_owned()).spawn(move || drop(tell.send(ask())));
+    asking.map_err(|error| KafkaError::ClientCreation(error.to_string()))?;
+    told.await.unwrap_or(Err(KafkaError::Canceled))
 }
 
 /// What to tell whoever misses a topic.
