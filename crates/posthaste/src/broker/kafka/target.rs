@@ -49,14 +49,15 @@ impl Target for KafkaBroker {
 
 /// What Kafka can do with these settings.
 pub(super) fn capabilities(settings: &Settings) -> Capabilities {
-    Capabilities::sink()
+    let capabilities = Capabilities::sink()
         .burst_max(BURST_MAX)
         .in_flight_max(settings.publishing.window)
         .payload_bytes_max(settings.link.message_bytes_max)
         .answers_within(answers_within(settings.publishing.ack_timeout))
         .order(OrderKept::PerKey)
         .delayed_release()
-        .hold_max(settings.consuming.hold_max)
+        .hold_max(settings.consuming.hold_max);
+    if settings.topics.topic.is_some() { capabilities.patterns() } else { capabilities }
 }
 
 /// How long it may take until an event is answered: its topic is looked for, or created and looked for, it is acknowledged, and
