@@ -8,8 +8,10 @@ use posthaste::broker::kafka::KafkaBroker;
 use posthaste::broker::{Broker, Count, Delivery, Feed, FeedSpec, Reason};
 use posthaste::envelope::Envelope;
 use posthaste::lane::Order;
+use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::message::Message as _;
+use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::{Offset, TopicPartitionList};
 
 use crate::seen::{Running, Seen, TOPIC, consumer, ids, publish};
@@ -39,10 +41,16 @@ async fn publish_keyed(broker: &KafkaBroker, count: usize) {
     assert!(send(broker, keyed(count)).await.iter().all(Result::is_ok));
 }
 
+fn config(stand: &Stand) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", stand.url.strip_prefix("kafka://").unwrap());
+    config
+}
+
 /// The group's offset in each partition of the topic, as the server has it.
 fn committed(stand: &Stand) -> BTreeMap<i32, i64> {
     blocking(|| {
-        let consumer: BaseConsumer = stand.config().set("group.id", "g").create().unwrap();
+        let consumer: BaseConsumer = config(stand).set("group.id", "g").create().unwrap();
         let mut list = TopicPartitionList::new();
         list.add_partition_range(&format!("{}{TOPIC}", stand.prefix), 0, PARTITIONS - 1);
         let found = consumer.committed_offsets(list, SOON).unwrap();
@@ -126,7 +134,10 @@ async fn a_feed_that_was_paused_reads_on_where_it_was() {
     let mut take = |delivery: &Delivery| {
         let (key, id) = (delivery.envelope.key.clone().unwrap(), delivery.envelope.id.clone());
         let before = last.insert(key, id.clone());
-        assert!(before.as_ref().is_none_or(|before| before.len() < id.len() || *before < id), "{id} after {before:?}");
+        assert!(
+            before.as_ref().is_none_or(|before| before.len() < id.len() || *before < id),
+            "{id} after {before:?}"
+        );
         seen += 1;
     };
     take(&first);
@@ -188,7 +199,10 @@ async fn dead_letters_are_listed_sent_again_and_given_up() {
     let mut poison = event("poison", TOPIC);
     (poison.key, poison.payload) = (Some("key-日本".to_owned()), (0..=255).collect());
     assert!(send(&broker, vec![poison.clone()]).await[0].is_ok());
-    stand.put(TOPIC, b"what others wrote").await;
+    let others: FutureProducer = config(&stand).create().unwrap();
+    let topic = format!("{}{TOPIC}", stand.prefix);
+    let odd = FutureRecord::<str, str>::to(&topic).payload("what others wrote");
+    others.send(odd, SOON).await.unwrap();
     let delivery = next(feed.as_mut()).await;
     delivery.receipt.release(Duration::from_millis(1), Count::Attempt).await.unwrap();
     let delivery = next(feed.as_mut()).await;
@@ -202,7 +216,8 @@ async fn dead_letters_are_listed_sent_again_and_given_up() {
     page.with_payload = true;
     let feeding = async { feed.next(1).await.unwrap() };
     let found = async {
-        until("both are dead", async || admin.find(&filter, page.clone()).await.unwrap().records.len() == 2).await;
+        until("both are dead", async || admin.find(&filter, page.clone()).await.unwrap().records.len() == 2)
+            .await;
         admin.find(&filter, page.clone()).await.unwrap().records
     };
     let records = tokio::select! {
@@ -220,17 +235,28 @@ async fn dead_letters_are_listed_sent_again_and_given_up() {
     filter.ids = vec!["poison".to_owned()];
     assert_eq!(admin.apply(&filter, Command::Redrive { dry_run: false }, &by).await.unwrap().changed, 1);
     let again = next(feed.as_mut()).await;
-    assert_eq!((again.attempt, &again.envelope.key, &again.envelope.payload), (1, &poison.key, &poison.payload));
+    assert_eq!(
+        (again.attempt, &again.envelope.key, &again.envelope.payload),
+        (1, &poison.key, &poison.payload)
+    );
     again.receipt.ack().await.unwrap();
     filter.ids.clear();
-    assert_eq!(admin.apply(&filter, Command::Discard { dry_run: false }, &by).await.unwrap().changed, 1);
+    assert_eq!(
+        admin
+            .apply(&filter, Command::Discard { reason: "test".to_owned(), dry_run: false }, &by)
+            .await
+            .unwrap()
+            .changed,
+        1
+    );
     assert!(admin.find(&filter, page).await.unwrap().records.is_empty());
 }
 
 /// The server is killed and comes back while events are published and consumed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_killed_under_consumers_loses_nothing() {
-    let Some(mut stand) = Stand::private("a_server_that_is_killed_under_consumers", |settings| settings) else {
+    let Some(mut stand) = Stand::private("a_server_that_is_killed_under_consumers", |settings| settings)
+    else {
         return;
     };
     let (broker, seen) = (stand.open("create_topics=3&session_timeout=6s&ack_timeout=5s"), Seen::default());

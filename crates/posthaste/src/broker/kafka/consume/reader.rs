@@ -246,6 +246,14 @@ impl Member {
                 }
             }
             if let Err(error) = reader.commit(&list, CommitMode::Sync) {
+                let code = error.rdkafka_error_code().unwrap_or(Code::Unknown);
+                if code == Code::OffsetMetadataTooLarge || fault(code) == Fault::Forbidden {
+                    self.fail(format!(
+                        "the group {:?} cannot commit (its notes need offset.metadata.max.bytes=4096, which is the default): {}",
+                        self.group,
+                        words(code)
+                    ));
+                }
                 // Whoever has the partitions by now knows less, and hands out more.
                 debug!(group = self.group, { field::ERROR } = %error, "what was settled waits to be committed");
                 if only.is_some() {

@@ -130,7 +130,7 @@ impl KafkaBroker {
         let (settings, group, names) = (Arc::clone(&self.settings), group.to_owned(), names.to_vec());
         blocking(move || {
             let client = looker(&settings, &group)?;
-            let count = |name: &str| {
+            let count = |name: &str| -> Result<i32> {
                 let found = client.fetch_metadata(Some(name), settings.link.patience);
                 let found = found.map_err(|error| told(&format!("look for the topic {name:?}"), &error))?;
                 let topic =
