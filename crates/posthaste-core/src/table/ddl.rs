@@ -132,17 +132,25 @@ fn indexes(profile: &Profile, words: &Words) -> String {
         }
     };
     let mut all = "-- What is to be claimed, and what is claimed.\n".to_owned();
-    let pickup = format!("{}, {}", needed(Column::AvailableAt), needed(Column::CreatedAt));
+    let mut pickup = format!("{}, {}", needed(Column::AvailableAt), needed(Column::CreatedAt));
+    // The primary key is the end of every index there; a number that tells rows of one moment apart is not, and all would be sorted.
+    if let Some(sequence) = column(Column::Sequence).filter(|_| !words.has_partial_indexes) {
+        pickup = format!("{pickup}, {sequence}");
+    }
     all.push_str(&index("pickup", &pickup, &states.pending));
     all.push_str(&index("stuck", &needed(Column::LockedAt), &states.delivering));
     if let Some(key) = column(Column::Key) {
         let open =
             format!(" WHERE {status} IN ({}, {})", states.pending.literal(), states.delivering.literal());
+        let created = needed(Column::CreatedAt);
+        let (columns, open) = if words.has_partial_indexes {
+            (format!("{key}, {created}"), open.as_str())
+        } else {
+            (format!("{key}, {status}, {created}"), "")
+        };
         all.push_str(&format!(
             "-- For a lane with order = 'key' only.\n\
-             CREATE INDEX \"{name}_order\" ON {table} ({key}, {}){};\n",
-            needed(Column::CreatedAt),
-            if words.has_partial_indexes { open.as_str() } else { "" }
+             CREATE INDEX \"{name}_order\" ON {table} ({columns}){open};\n"
         ));
     }
     if let Some(delivered) = column(Column::DeliveredAt) {

@@ -56,7 +56,7 @@ async fn a_relay_that_slept_past_its_lease_changes_nothing(stand: Stand) {
     let sleeper = stand.quiet_relay(&patient);
     stand.until(40, "status = 'DELIVERING'").await;
     sleeper.signal("STOP");
-    let relay = stand.relay(&Seen::default());
+    let relay = stand.patient_relay(&Seen::default());
     stand.until(40, "status = 'DELIVERED' AND attempts = 1 AND last_error LIKE 'LEASE_EXPIRED%'").await;
     drop(relay);
     let old = format!("event_id IN ('{}')", stand.ids().await.join("', '"));
@@ -81,12 +81,13 @@ async fn what_a_crashed_relay_held_is_taken_over_within_a_lease_and_an_interval(
         .await;
     let crashed = Instant::now();
     let seen = Seen::default();
-    let relay = stand.relay(&seen);
+    let relay = stand.patient_relay(&seen);
     stand.until(0, "locked_by = 'crashed'").await;
     let took = crashed.elapsed();
-    // A lease of 1 s, an interval of a sixth of it, and what a busy machine needs for it.
-    assert!(took.as_secs_f64() < 1.0 + 0.17 + 30.0, "{took:?}");
-    assert_eq!(stand.count("attempts = 1").await, 10_000, "a lease that ends counts");
+    // The lease, an interval of a sixth of it, and what a busy machine needs for it.
+    assert!(took.as_secs_f64() < 6.0 + 1.0 + 30.0, "{took:?}");
+    let others = stand.all("attempts <> 1").await;
+    assert!(others.is_empty(), "a lease that ends counts once, but {} are {others:?}", others.len());
     drop(relay);
     stand.end().await;
 }

@@ -229,10 +229,20 @@ impl Stand {
         running
     }
 
+    /// The same with a lease that ends soon enough to be waited for, and late enough that its own rows are settled before on a busy
+    /// machine: for tests that count whose lease ended.
+    pub(crate) fn patient_relay(&self, seen: &Seen) -> Running {
+        self.relay_with("6s", "5s", seen)
+    }
+
     /// The same with a lease that does not end however busy the machine is: for tests in which nothing may come twice.
     pub(crate) fn lasting_relay(&self, seen: &Seen) -> Running {
-        let mut running = self
-            .quiet_relay(&[("POSTHASTE__RELAY__LEASE", "60s"), ("POSTHASTE__LANES__MAIN__TIMEOUT", "30s")]);
+        self.relay_with("60s", "30s", seen)
+    }
+
+    fn relay_with(&self, lease: &str, timeout: &str, seen: &Seen) -> Running {
+        let settings = [("POSTHASTE__RELAY__LEASE", lease), ("POSTHASTE__LANES__MAIN__TIMEOUT", timeout)];
+        let mut running = self.quiet_relay(&settings);
         seen.read(running.0.stdout.take().unwrap());
         running
     }

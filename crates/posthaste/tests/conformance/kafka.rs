@@ -29,6 +29,11 @@ impl BrokerRigMaker for KafkaRigs {
         url().is_none().then(|| format!("{VARIABLE} is not set"))
     }
 
+    /// It comes by a way of its own, which needs Java and Maven.
+    fn is_optional(&self) -> bool {
+        true
+    }
+
     fn rig(&self) -> BoxFuture<'_, Result<BrokerBench>> {
         Box::pin(async move {
             let scope = format!("law-{}", &posthaste::envelope::fresh_id()[24..]);

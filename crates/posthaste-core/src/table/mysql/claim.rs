@@ -2,7 +2,9 @@
 //!
 //! An `UPDATE` here neither skips what others have locked nor answers rows, and a subquery with a limit cannot be updated from.
 
-use super::{BY_TIME, NOW, as_text, column, due, event_columns, from_text, moment, named, payload};
+use super::{
+    BY_KEY, BY_TIME, NOW, as_text, column, due, event_columns, from_text, micros, moment, named, payload,
+};
 use crate::table::text::{also_set, tie};
 use crate::table::{Column, Shape};
 
@@ -10,16 +12,36 @@ use crate::table::{Column, Shape};
 ///
 /// Under `READ COMMITTED` only the rows themselves are locked. Those of others are skipped.
 pub(super) fn pick(shape: &Shape, from_start: bool) -> String {
-    format!("{} FOR UPDATE SKIP LOCKED", picked(shape, from_start, ""))
+    format!("{} FOR UPDATE SKIP LOCKED", picked(shape, from_start, "", ""))
 }
 
-/// The same in the order of a key. Relays claim one after another, so nothing is locked: a lock would be held on what is only
-/// looked at.
-pub(super) fn pick_ordered(shape: &Shape, from_start: bool) -> String {
-    picked(shape, from_start, &format!(" AND NOT {}", blocked(shape, from_start)))
+/// The same for an order by key, after so many (`?3`), without those that were never tried of some keys (`?4` and on): what it is
+/// worth is decided by [`open_of_keys`]. Relays claim one after another, so nothing is locked: a lock would be held on what is
+/// only looked at.
+pub(super) fn pick_ordered(shape: &Shape, from_start: bool, left_out: usize) -> String {
+    let Some(key) = shape.order_column() else { return picked(shape, from_start, "", "") };
+    let columns = format!(
+        ", {}, {}, CAST({} > 0 AS SIGNED)",
+        as_text(shape, key),
+        micros(&column(shape, Column::CreatedAt)),
+        column(shape, Column::Attempts)
+    );
+    let but = if left_out == 0 {
+        String::new()
+    } else {
+        let (keys, key) = (values(shape, key, 4, left_out), column(shape, key));
+        format!(" AND ({} > 0 OR {key} IS NULL OR {key} NOT IN ({keys}))", column(shape, Column::Attempts))
+    };
+    format!("{} OFFSET ?3", picked(shape, from_start, &columns, &but))
 }
 
-fn picked(shape: &Shape, from_start: bool, unblocked: &str) -> String {
+/// Values for a column, from this number on.
+fn values(shape: &Shape, column: Column, first: usize, count: usize) -> String {
+    let value = |number: usize| from_text(shape, column, &format!("?{number}"));
+    (first..first + count).map(value).collect::<Vec<_>>().join(", ")
+}
+
+fn picked(shape: &Shape, from_start: bool, columns: &str, but: &str) -> String {
     let available = column(shape, Column::AvailableAt);
     let due = if from_start {
         due(shape)
@@ -27,7 +49,7 @@ fn picked(shape: &Shape, from_start: bool, unblocked: &str) -> String {
         format!("{available} <= {NOW} AND {available} >= {}", moment("?2"))
     };
     format!(
-        "SELECT {}, {} FROM {} AS t {BY_TIME} WHERE {} = {} AND {due}{unblocked} ORDER BY {available}, {}, t.{} LIMIT ?1",
+        "SELECT {}, {}{columns} FROM {} AS t {BY_TIME} WHERE {} = {} AND {due}{but} ORDER BY {available}, {}, t.{} LIMIT ?1",
         as_text(shape, Column::Id),
         size(shape),
         shape.profile.table.quoted(),
@@ -45,31 +67,53 @@ fn size(shape: &Shape) -> String {
     format!("CAST(COALESCE(OCTET_LENGTH({}), 0) + 320{headers} AS SIGNED)", payload(shape))
 }
 
-/// That an earlier row of its key holds this one back; see the statement of the same name for Postgres.
-fn blocked(shape: &Shape, from_start: bool) -> String {
-    let Some(key) = shape.order_column() else { return "FALSE".to_owned() };
-    let name = |column: Column| shape.needed(column);
-    let (status, created, attempts) = (name(Column::Status), name(Column::CreatedAt), name(Column::Attempts));
-    let (available, tie) = (name(Column::AvailableAt), tie(shape));
+/// What is open of these keys (`?5` and on) up to a time (`?1`) in its order, as far as it is due or holds later ones of its key
+/// back: its id, its key, whether it holds back.
+///
+/// The keys and the time are values and no join: only for values does the server read no more of an index than what lies between
+/// them. Looked for row by row, everything that waits of a key would be read for every row of it.
+pub(super) fn open_of_keys(shape: &Shape, from_start: bool, keys: usize) -> String {
+    let Some(key) = shape.order_column() else { return "SELECT 1 FROM DUAL WHERE FALSE".to_owned() };
+    let (status, created) = (column(shape, Column::Status), column(shape, Column::CreatedAt));
+    let (pending, delivering) =
+        (shape.profile.states.pending.literal(), shape.profile.states.delivering.literal());
+    let holds = holds(shape, key, from_start);
+    format!(
+        "SELECT {}, {}, CAST({holds} AS SIGNED) FROM {} AS t {BY_KEY} WHERE {} IN ({}) \
+         AND {status} IN ({pending}, {delivering}) AND {created} <= {} AND ({holds} OR {status} = {pending} AND {}) \
+         ORDER BY {created}, t.{}",
+        as_text(shape, Column::Id),
+        as_text(shape, key),
+        shape.profile.table.quoted(),
+        column(shape, key),
+        values(shape, key, 5, keys),
+        moment("?1"),
+        due(shape),
+        tie(shape)
+    )
+}
+
+/// That an open row holds later ones of its key back; see `blocked` for Postgres.
+fn holds(shape: &Shape, key: Column, from_start: bool) -> String {
+    let (status, available) = (column(shape, Column::Status), column(shape, Column::AvailableAt));
+    let attempts = column(shape, Column::Attempts);
     let states = &shape.profile.states;
     let (pending, delivering) = (states.pending.literal(), states.delivering.literal());
-    let holds = if key == Column::Key {
-        let of_earlier = |column: Column| as_text(shape, column).replace("t.\"", "e.\"");
-        let (locked_by, id) = (of_earlier(Column::LockedBy), of_earlier(Column::Id));
-        let late = if from_start { String::new() } else { format!(" OR e.{available} < {}", moment("?2")) };
-        format!(
-            "e.{status} = {delivering} AND (e.{} IS NULL OR NOT JSON_CONTAINS(?3, JSON_QUOTE({locked_by})) \
-             OR JSON_CONTAINS(?4, JSON_QUOTE({id}))) OR e.{status} = {pending} AND (e.{attempts} > 0{late})",
-            name(Column::LockedBy)
-        )
+    if key != Column::Key {
+        return format!(
+            "({status} = {delivering} OR {attempts} > 0 OR COALESCE({available} <= {NOW}, TRUE))"
+        );
+    }
+    let (locked_by, id) = (as_text(shape, Column::LockedBy), as_text(shape, Column::Id));
+    let late = if from_start {
+        String::new()
     } else {
-        format!("e.{status} = {delivering} OR e.{attempts} > 0 OR COALESCE(e.{available} <= {NOW}, TRUE)")
+        format!(" OR COALESCE({available} < {}, TRUE)", moment("?2"))
     };
-    let key = name(key);
     format!(
-        "EXISTS (SELECT 1 FROM {} AS e WHERE e.{key} = t.{key} AND e.{status} IN ({pending}, {delivering}) \
-         AND e.{created} <= t.{created} AND (e.{created} < t.{created} OR e.{tie} < t.{tie}) AND ({holds}))",
-        shape.profile.table.quoted()
+        "({status} = {delivering} AND ({} IS NULL OR NOT JSON_CONTAINS(?3, JSON_QUOTE({locked_by})) \
+         OR JSON_CONTAINS(?4, JSON_QUOTE({id}))) OR {status} = {pending} AND ({attempts} > 0{late}))",
+        column(shape, Column::LockedBy)
     )
 }
 

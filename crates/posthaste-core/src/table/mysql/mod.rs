@@ -53,10 +53,6 @@ pub struct MysqlTableSql {
     pub pick: MysqlText,
     /// The same from the beginning.
     pub pick_from_start: MysqlText,
-    /// In the order of a key, without locks: rows at most, place, own tokens, ids of slow rows.
-    pub pick_ordered: MysqlText,
-    /// The same from the beginning.
-    pub pick_ordered_from_start: MysqlText,
     /// The name of the lock by which claims in order come one after another.
     pub order_lock: String,
     /// Leases rows that are pending: ids, token.
@@ -99,6 +95,7 @@ pub struct MysqlTableSql {
     /// Counts dead ones.
     pub count_dead: MysqlText,
     shape: Shape,
+    indexes: Indexes,
 }
 
 /// The names of the indexes by which rows must be found. The server would rather read a small table as a whole, and lock on its
@@ -109,17 +106,22 @@ pub struct Indexes {
     pub by_id: String,
     /// Begins with the state and the time from which a row is due, if there is one.
     pub by_time: Option<String>,
+    /// Begins with the key, best with the state after it, if there is one.
+    pub by_key: Option<String>,
 }
 
 /// Where they stand in a text.
 const BY_ID: &str = "@by_id";
 const BY_TIME: &str = "@by_time";
+const BY_KEY: &str = "@by_key";
 
 impl Indexes {
     fn put_into(&self, text: &str) -> String {
         let force = |name: &String| format!("FORCE INDEX (\"{}\")", name.replace('"', "\"\""));
-        let by_time = self.by_time.as_ref().map(force).unwrap_or_default();
-        text.replace(BY_ID, &force(&self.by_id)).replace(BY_TIME, &by_time)
+        let by = |index: &Option<String>| index.as_ref().map(force).unwrap_or_default();
+        text.replace(BY_ID, &force(&self.by_id))
+            .replace(BY_TIME, &by(&self.by_time))
+            .replace(BY_KEY, &by(&self.by_key))
     }
 }
 
@@ -145,15 +147,13 @@ pub struct Asked {
 
 impl MysqlTableSql {
     /// The statements for a table of this shape.
-    pub fn new(shape: Shape, indexes: &Indexes) -> Self {
+    pub fn new(shape: Shape, indexes: Indexes) -> Self {
         let (s, states) = (&shape, &shape.profile.states);
         let insert_columns = text::insert_columns(s);
         let made = |numbered: String| MysqlText::of(&indexes.put_into(&numbered));
         Self {
             pick: made(claim::pick(s, false)),
             pick_from_start: made(claim::pick(s, true)),
-            pick_ordered: made(claim::pick_ordered(s, false)),
-            pick_ordered_from_start: made(claim::pick_ordered(s, true)),
             order_lock: format!("posthaste {}", s.profile.table.to_string().to_lowercase()),
             take: made(claim::take(s)),
             read: made(claim::read(s)),
@@ -175,7 +175,25 @@ impl MysqlTableSql {
             count_delivered: made(look::prune_count(s, &states.delivered, Column::DeliveredAt)),
             count_dead: made(look::prune_count(s, &states.dead, Column::UpdatedAt)),
             shape,
+            indexes,
         }
+    }
+
+    /// Rows that may be claimed in the order of a key, if nothing earlier of their keys holds them back: id, weight, key, when it
+    /// was made in microseconds since 1970, whether it was tried before. The values are rows at most, place, rows to pass over,
+    /// then so many keys whose rows that were never tried are left out.
+    pub fn pick_ordered(&self, from_start: bool, left_out: usize) -> MysqlText {
+        self.made(&claim::pick_ordered(&self.shape, from_start, left_out))
+    }
+
+    /// What is open of so many keys, in its order, and is due or holds later ones back: id, key, whether it holds back. The
+    /// values are a time up to which, place, own tokens, ids of slow rows, then the keys.
+    pub fn open_of_keys(&self, from_start: bool, keys: usize) -> MysqlText {
+        self.made(&claim::open_of_keys(&self.shape, from_start, keys))
+    }
+
+    fn made(&self, numbered: &str) -> MysqlText {
+        MysqlText::of(&self.indexes.put_into(numbered))
     }
 
     /// Asks the catalog about a table: its schema (NULL: the one of the connection), its name.
@@ -351,8 +369,8 @@ mod tests {
     }
 
     fn sql(found: &[Found], profile: Profile) -> MysqlTableSql {
-        let indexes = Indexes { by_id: "PRIMARY".to_owned(), by_time: None };
-        MysqlTableSql::new(Shape::of(profile, found, false).unwrap(), &indexes)
+        let indexes = Indexes { by_id: "PRIMARY".to_owned(), by_time: None, by_key: Some("keys".to_owned()) };
+        MysqlTableSql::new(Shape::of(profile, found, false).unwrap(), indexes)
     }
 
     #[test]
@@ -374,6 +392,20 @@ mod tests {
         assert!(sql.delivered.text.contains("CAST(j.v$ AS uuid)"), "{}", sql.delivered.text);
         assert!(sql.delivered.text.contains("FORCE INDEX (\"PRIMARY\")"), "{}", sql.delivered.text);
         assert!(!sql.pick.text.contains('@'), "{}", sql.pick.text);
+    }
+
+    #[test]
+    fn keys_are_values_so_that_no_more_than_what_lies_between_them_is_read() {
+        let sql = sql(&described(), Profile::open_outbox());
+        let open = sql.open_of_keys(true, 3);
+        assert!(
+            open.text.contains("FORCE INDEX (\"keys\") WHERE t.\"partition_key\" IN (?, ?, ?)"),
+            "{}",
+            open.text
+        );
+        assert_eq!(open.order.iter().filter(|&&value| value >= 4).count(), 3);
+        assert!(!sql.pick_ordered(true, 0).text.contains("NOT IN"));
+        assert!(sql.pick_ordered(false, 2).text.contains("NOT IN (?, ?))"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod consume;
 mod link;
+mod lookup;
 mod naming;
 mod producer;
 mod settings;

@@ -4,27 +4,25 @@
 //! up; being idempotent, it does so without doubling anything or changing the order within a partition. Every message has a
 //! report of its own in the end, which goes to whoever sent it.
 
-use std::collections::HashSet;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use posthaste_core::{Error, Result, redact};
 use rdkafka::ClientContext;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::config::{ClientConfig, FromClientConfigAndContext as _, RDKafkaLogLevel};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer as _, ProducerContext, ThreadedProducer};
-use tokio::sync::{Mutex as Turn, mpsc};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
 
 use super::link::{Fault, Saying, client_config, fault, log, words};
+use super::lookup::Looks;
+pub(super) use super::lookup::{create_topic, missing};
 use super::settings::{Acks, Settings};
 
-/// How often to look whether a topic that was created is there.
-const CREATED_PAUSE: Duration = Duration::from_millis(50);
 /// The client looks for late messages so often; a report may come so much later.
 pub(super) const REPORT_SLACK: Duration = Duration::from_secs(3);
 
@@ -43,7 +41,8 @@ pub(super) struct Slot {
 #[derive(Debug, Default)]
 pub(super) struct Desk {
     pub(super) saying: Saying,
-    acknowledged: AtomicU64,
+    /// When something was acknowledged last.
+    acknowledged_at: Mutex<Option<Instant>>,
 }
 
 impl ClientContext for Desk {
@@ -62,7 +61,7 @@ impl ProducerContext for Desk {
     fn delivery(&self, report: &DeliveryResult<'_>, slot: Box<Slot>) {
         let said = match report {
             Ok(_) => {
-                self.acknowledged.fetch_add(1, Ordering::Relaxed);
+                *lock(&self.acknowledged_at) = Some(Instant::now());
                 Ok(())
             }
             Err((error, _)) => Err(code_of(error)),
@@ -79,12 +78,7 @@ pub(super) struct Link(Arc<Owner>);
 struct Owner {
     settings: Arc<Settings>,
     live: Mutex<Option<Arc<Live>>>,
-    /// Topics that are there.
-    known: Mutex<HashSet<String>>,
-    /// One looks for a topic, and the others find what he found.
-    looking: Turn<()>,
-    /// The last topic that was missing.
-    missing: Mutex<Option<String>>,
+    topics: Looks,
 }
 
 /// A producer that was made.
@@ -98,13 +92,17 @@ pub(super) struct Live {
 impl Link {
     /// A producer with these settings. It is made when somebody asks for it first.
     pub(super) fn new(settings: Arc<Settings>) -> Self {
-        Self(Arc::new(Owner {
-            settings,
-            live: Mutex::default(),
-            known: Mutex::default(),
-            looking: Turn::default(),
-            missing: Mutex::default(),
-        }))
+        Self(Arc::new(Owner { settings, live: Mutex::default(), topics: Looks::default() }))
+    }
+
+    /// With these settings it was made.
+    pub(super) fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    /// What is known of topics.
+    pub(super) fn topics(&self) -> &Looks {
+        &self.0.topics
     }
 
     /// The producer that lives now, or a new one.
@@ -123,73 +121,6 @@ impl Link {
         });
         *live = Some(Arc::clone(&made));
         Ok(made)
-    }
-
-    /// The last topic that was missing.
-    pub(super) fn missing(&self) -> Option<String> {
-        lock(&self.0.missing).clone()
-    }
-
-    /// Sees to it that a topic is there: looks for it once, and creates it if that was asked for.
-    ///
-    /// # Errors
-    /// `Unavailable`, naming the topic, if it is missing, and when nobody answers.
-    pub(super) async fn see_to(&self, live: &Arc<Live>, topic: &str) -> Result<()> {
-        if lock(&self.0.known).contains(topic) {
-            return Ok(());
-        }
-        let _turn = self.0.looking.lock().await;
-        if lock(&self.0.known).contains(topic) {
-            return Ok(());
-        }
-        let patience = self.0.settings.link.patience;
-        if !is_there(live, topic, patience).await? {
-            let Some(partitions) = self.0.settings.topics.create else {
-                *lock(&self.0.missing) = Some(topic.to_owned());
-                return Err(Error::unavailable(missing(topic)));
-            };
-            let until = Instant::now() + patience;
-            create_topic(&self.0.settings, topic, partitions, &[]).await?;
-            while !is_there(live, topic, patience).await? {
-                if Instant::now() > until {
-                    return Err(Error::unavailable(format!(
-                        "the topic {topic:?} was created and is not there after {patience:?}"
-                    )));
-                }
-                sleep(CREATED_PAUSE).await;
-            }
-        }
-        lock(&self.0.known).insert(topic.to_owned());
-        let mut missing = lock(&self.0.missing);
-        if missing.as_deref() == Some(topic) {
-            *missing = None;
-        }
-        Ok(())
-    }
-
-    /// A topic that was there is gone.
-    pub(super) fn lost_topic(&self, topic: &str) {
-        lock(&self.0.known).remove(topic);
-        *lock(&self.0.missing) = Some(topic.to_owned());
-    }
-
-    /// Asks whether the cluster would take events: about the topic that is missing, or one that is known, or all of them.
-    ///
-    /// # Errors
-    /// `Unavailable` with what is wrong.
-    pub(super) async fn ping(&self) -> Result<()> {
-        let live = self.live()?;
-        if let Some(topic) = self.missing() {
-            return self.see_to(&live, &topic).await;
-        }
-        let known = lock(&self.0.known).iter().next().cloned();
-        match metadata(&live, known.as_deref(), self.0.settings.link.patience).await {
-            Ok(_) => {
-                live.desk().saying.is_well();
-                Ok(())
-            }
-            Err(error) => Err(live.away(&error)),
-        }
     }
 
     /// Puts one message on a topic, and waits until the brokers have it.
@@ -233,11 +164,11 @@ impl fmt::Debug for Link {
 }
 
 impl Live {
-    fn producer(&self) -> &ThreadedProducer<Desk> {
+    pub(super) fn producer(&self) -> &ThreadedProducer<Desk> {
         self.producer.as_ref().expect("it is taken out when this is dropped, and not before")
     }
 
-    fn desk(&self) -> &Desk {
+    pub(super) fn desk(&self) -> &Desk {
         self.producer().client().context()
     }
 
@@ -282,12 +213,12 @@ impl Live {
         send(alone, reports, index, topic, key, headers, payload)
     }
 
-    /// How many messages were acknowledged so far.
-    pub(super) fn acknowledged(&self) -> u64 {
-        let count = |producer: &ThreadedProducer<Desk>| {
-            producer.client().context().acknowledged.load(Ordering::Relaxed)
+    /// Whether anything was acknowledged since then.
+    pub(super) fn has_acknowledged_since(&self, since: Instant) -> bool {
+        let has = |producer: &ThreadedProducer<Desk>| {
+            lock(&producer.client().context().acknowledged_at).is_some_and(|at| at >= since)
         };
-        count(self.producer()) + self.alone.get().map_or(0, count)
+        has(self.producer()) || self.alone.get().is_some_and(has)
     }
 
     /// Takes in that a message failed so: after some errors the next one needs a new producer.
@@ -307,7 +238,7 @@ impl Live {
         said.map_or_else(|| words(code), |said| format!("{} ({said})", words(code)))
     }
 
-    fn away(&self, error: &KafkaError) -> Error {
+    pub(super) fn away(&self, error: &KafkaError) -> Error {
         Error::unavailable(self.why(code_of(error)))
     }
 
@@ -327,7 +258,7 @@ impl Drop for Live {
 }
 
 /// Ends a client where nobody waits for it: it takes its time.
-fn let_go<T: Send + 'static>(client: T) {
+pub(super) fn let_go<T: Send + 'static>(client: T) {
     // Without a thread for it, it ends here.
     drop(std::thread::Builder::new().name("kafka-end".to_owned()).spawn(move || drop(client)));
 }
@@ -364,13 +295,8 @@ pub(super) fn not_made(error: &KafkaError) -> Error {
 fn producer_config(settings: &Settings) -> ClientConfig {
     let (mut config, publishing) = (client_config(&settings.link, "publish"), &settings.publishing);
     let millis = |span: Duration| span.as_millis().to_string();
-    let acks = match publishing.acks {
-        Acks::All => "all",
-        Acks::Leader => "1",
-        Acks::Nobody => "0",
-    };
     config
-        .set("acks", acks)
+        .set("acks", publishing.acks.name())
         // It needs the acknowledgement of all.
         .set("enable.idempotence", (publishing.acks == Acks::All).to_string())
         .set("compression.type", publishing.compression.name())
@@ -387,77 +313,11 @@ fn producer_config(settings: &Settings) -> ClientConfig {
     config
 }
 
-/// Creates a topic with so many partitions and these settings of its own, unless it is there.
-///
-/// # Errors
-/// `Unavailable` when it cannot be created.
-pub(super) async fn create_topic(
-    settings: &Settings,
-    topic: &str,
-    partitions: i32,
-    own: &[(&str, &str)],
-) -> Result<()> {
-    let doing = || format!("create the topic {topic:?}");
-    let admin: AdminClient<Saying> =
-        AdminClient::from_config_and_context(&client_config(&settings.link, "admin"), Saying::default())
-            .map_err(|error| not_made(&error))?;
-    // The cluster's own default is called -1.
-    let replicas = TopicReplication::Fixed(settings.topics.replicas.unwrap_or(-1));
-    let new = own
-        .iter()
-        .fold(NewTopic::new(topic, partitions, replicas), |new, (name, value)| new.set(name, value));
-    let options = AdminOptions::new()
-        .request_timeout(Some(settings.link.patience))
-        .operation_timeout(Some(settings.link.patience));
-    let created = admin.create_topics([&new], &options).await;
-    let said = admin.inner().context().last_words();
-    let_go(admin);
-    let code = match created {
-        Ok(topics) => match topics.into_iter().next() {
-            Some(Err((_, code))) if code != RDKafkaErrorCode::TopicAlreadyExists => code,
-            _ => return Ok(()),
-        },
-        Err(error) => code_of(&error),
-    };
-    let why = said.map_or_else(|| words(code), |said| format!("{} ({said})", words(code)));
-    Err(Error::unavailable(why).during(doing()))
-}
-
-/// Whether a topic is there and can be written to.
-async fn is_there(live: &Arc<Live>, topic: &str, patience: Duration) -> Result<bool> {
-    let found = metadata(live, Some(topic), patience).await.map_err(|error| live.away(&error))?;
-    match found {
-        None => Ok(true),
-        Some(code) if fault(code) == Fault::Missing => Ok(false),
-        Some(code) => Err(Error::unavailable(words(code)).during(format!("look for the topic {topic:?}"))),
-    }
-}
-
-/// Asks the cluster about a topic, or about all; answers what is wrong with that topic.
-async fn metadata(
-    live: &Arc<Live>,
-    topic: Option<&str>,
-    patience: Duration,
-) -> Result<Option<RDKafkaErrorCode>, KafkaError> {
-    let (live, topic) = (Arc::clone(live), topic.map(str::to_owned));
-    let asking = tokio::task::spawn_blocking(move || {
-        let found = live.producer().client().fetch_metadata(topic.as_deref(), patience)?;
-        let topic = found.topics().iter().find(|found| Some(found.name()) == topic.as_deref());
-        Ok(topic.and_then(|topic| topic.error()).map(RDKafkaErrorCode::from))
-    });
-    asking.await.unwrap_or(Err(KafkaError::Canceled))
-}
-
-/// What to tell whoever misses a topic.
-pub(super) fn missing(topic: &str) -> String {
-    format!("there is no topic {topic:?}; create it, or let it be created with create_topics=PARTITIONS")
-}
-
 /// The code of an error.
 pub(super) fn code_of(error: &KafkaError) -> RDKafkaErrorCode {
     error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

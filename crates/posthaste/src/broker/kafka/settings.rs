@@ -19,11 +19,14 @@
 //! | `sasl` | `PLAIN` | how user and password are shown: `PLAIN`, and with the feature `kafka-tls` `SCRAM-SHA-256`, `SCRAM-SHA-512` |
 //! | `sslrootcert`, `sslcert`, `sslkey` | the system's CAs | PEM files, with `kafkas://` |
 
+mod choices;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use posthaste_core::{Error, Result};
 
+pub use self::choices::{Acks, Compression, Sasl};
 use super::consume::Consuming;
 use super::naming;
 use crate::broker::address::{Credentials, Dialect};
@@ -47,74 +50,6 @@ const BATCH_EVENTS_MAX: u32 = 1_000_000;
 /// The client looks for late events once a second.
 const ACK_TIMEOUT_MIN: Duration = Duration::from_millis(100);
 const CONNECT_TIMEOUT_MIN: Duration = Duration::from_secs(1);
-
-/// Who must have an event before it counts as delivered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Acks {
-    /// All replicas that are in sync, as many as the topic's `min.insync.replicas` at least.
-    #[default]
-    All,
-    /// The leader of the partition: what it had alone is lost with it.
-    Leader,
-    /// Nobody: what was sent counts as delivered, and may be lost.
-    Nobody,
-}
-
-/// How batches are compressed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Compression {
-    /// Not at all.
-    #[default]
-    None,
-    /// As gzip does.
-    Gzip,
-    /// As snappy does.
-    Snappy,
-    /// As lz4 does.
-    Lz4,
-    /// As zstd does.
-    Zstd,
-}
-
-impl Compression {
-    const NAMES: [(&'static str, Self); 5] = [
-        ("none", Self::None),
-        ("gzip", Self::Gzip),
-        ("snappy", Self::Snappy),
-        ("lz4", Self::Lz4),
-        ("zstd", Self::Zstd),
-    ];
-
-    /// As Kafka calls it.
-    pub(super) fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, found)| *found == self).map_or("none", |(name, _)| name)
-    }
-}
-
-/// How user and password are shown to the brokers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Sasl {
-    /// As they are.
-    #[default]
-    Plain,
-    /// By a challenge, with SHA-256; needs the feature `kafka-tls`.
-    ScramSha256,
-    /// By a challenge, with SHA-512; needs the feature `kafka-tls`.
-    ScramSha512,
-}
-
-impl Sasl {
-    const NAMES: [(&'static str, Self); 3] =
-        [("PLAIN", Self::Plain), ("SCRAM-SHA-256", Self::ScramSha256), ("SCRAM-SHA-512", Self::ScramSha512)];
-
-    /// As Kafka calls it.
-    pub(super) fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, found)| *found == self).map_or("PLAIN", |(name, _)| name)
-    }
-}
 
 /// How to reach Kafka and how to speak with it.
 ///
@@ -362,8 +297,6 @@ impl std::str::FromStr for Settings {
 impl Settings {
     /// Takes in one setting of the URL.
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        const ACKS: [(&str, Acks); 4] =
-            [("all", Acks::All), ("-1", Acks::All), ("1", Acks::Leader), ("0", Acks::Nobody)];
         let (link, topics, publishing) = (&mut self.link, &mut self.topics, &mut self.publishing);
         let number = || URL.read(name, value, "a number", value.parse().ok());
         let size = || URL.read(name, value, "a size such as 1MiB", bytes(value));
@@ -372,7 +305,7 @@ impl Settings {
             "topic" => topics.topic = Some(value.to_owned()),
             "create_topics" => topics.create = Some(URL.read(name, value, "a number", value.parse().ok())?),
             "replicas" => topics.replicas = Some(URL.read(name, value, "a number", value.parse().ok())?),
-            "acks" => publishing.acks = URL.one_of(name, value, &ACKS)?,
+            "acks" => publishing.acks = URL.one_of(name, value, &Acks::NAMES)?,
             "compression" => publishing.compression = URL.one_of(name, value, &Compression::NAMES)?,
             "linger" => {
                 publishing.linger =

@@ -8,19 +8,23 @@ use futures_util::{StreamExt as _, stream};
 use posthaste_core::findings::{Finding, Mend};
 use posthaste_core::store::Parcel;
 use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, OrderKept, Target};
-use posthaste_core::{BoxFuture, BoxStream, Error, Result};
+use posthaste_core::{BoxFuture, BoxStream, Error, ErrorKind, Result};
 use rdkafka::error::RDKafkaErrorCode;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::time::{Instant, timeout_at};
 
 use super::KafkaBroker;
 use super::link::{Fault, fault, words};
+use super::naming;
 use super::producer::{Live, REPORT_SLACK, Reports, Said, missing};
 use super::settings::Settings;
 use super::wire::{encode, too_large};
 
 /// Events that are handed to the client at once: more are no faster, and fewer cost more per event.
 const BURST_MAX: u32 = 500;
+
+/// How soon to try an event again whose partition does not answer, while others do.
+const LATER: Duration = Duration::from_secs(5);
 
 impl Target for KafkaBroker {
     fn capabilities(&self) -> &Capabilities {
@@ -57,6 +61,7 @@ pub(super) fn capabilities(settings: &Settings) -> Capabilities {
         .order(OrderKept::PerKey)
         .delayed_release()
         .hold_max(settings.consuming.hold_max);
+    // In one topic for all, each message says its own.
     if settings.topics.topic.is_some() { capabilities.patterns() } else { capabilities }
 }
 
@@ -84,8 +89,7 @@ struct Delivering<'a> {
     ready: VecDeque<Answer>,
     reports: Option<Reports>,
     said: Option<UnboundedReceiver<(usize, Said)>>,
-    /// What was acknowledged before, of any burst.
-    acknowledged: u64,
+    sent_at: Instant,
     due: Instant,
 }
 
@@ -99,7 +103,7 @@ impl<'a> Delivering<'a> {
             ready: VecDeque::new(),
             reports: None,
             said: None,
-            acknowledged: 0,
+            sent_at: Instant::now(),
             due: Instant::now(),
         };
         let live = match broker.publishing.live() {
@@ -109,7 +113,6 @@ impl<'a> Delivering<'a> {
         let topics = this.see_to_topics(&live).await;
         let (reports, said) = mpsc::unbounded_channel();
         (this.reports, this.said) = (Some(reports), Some(said));
-        this.acknowledged = live.acknowledged();
         this.live = Some(live);
         this.move_due();
         for index in 0..this.burst.len() {
@@ -125,13 +128,23 @@ impl<'a> Delivering<'a> {
             self.burst.iter().map(|parcel| settings.topics.name_of(&parcel.envelope.topic)).collect();
         names.sort_unstable();
         names.dedup();
-        let mut wrong = HashMap::new();
-        for name in names.into_iter().filter(|name| super::naming::check(name).is_ok()) {
-            if let Err(error) = self.broker.publishing.see_to(live, &name).await {
-                let is_missing = self.broker.publishing.missing().as_ref() == Some(&name);
-                let code = if is_missing { "missing topic" } else { "connection" };
-                wrong.insert(name, unavailable(code, error.to_string()));
+        let (mut wrong, mut away) = (HashMap::new(), None::<DeliverError>);
+        for name in names.into_iter().filter(|name| naming::check(name).is_ok()) {
+            if self.broker.publishing.knows(&name) {
+                continue;
             }
+            let error = match &away {
+                // Nobody answered; the next question would take as long.
+                Some(away) => away.clone(),
+                None => match self.broker.publishing.see_to(live, &name).await {
+                    Ok(()) => continue,
+                    Err(error) if error.kind() == ErrorKind::NotFound => {
+                        unavailable("missing topic", error.to_string())
+                    }
+                    Err(error) => away.insert(unavailable("connection", error.to_string())).clone(),
+                },
+            };
+            wrong.insert(name, error);
         }
         wrong
     }
@@ -149,7 +162,8 @@ impl<'a> Delivering<'a> {
     }
 
     fn move_due(&mut self) {
-        self.due = Instant::now() + self.broker.settings.publishing.ack_timeout + REPORT_SLACK;
+        self.sent_at = Instant::now();
+        self.due = self.sent_at + self.broker.settings.publishing.ack_timeout + REPORT_SLACK;
     }
 
     /// Hands an event to the client, unless something is wrong with it or with its topic.
@@ -247,14 +261,15 @@ impl<'a> Delivering<'a> {
         }
     }
 
-    /// Nobody said what became of it: is it this event's partition, or all of them?
+    /// Nobody said what became of it: is it this event's partition, or all of them? Either way it is nobody's fault, and no
+    /// attempt. What was acknowledged just before the brokers went away says nothing.
     fn late(&self, live: &Live, topic: &str, why: &str) -> DeliverError {
         let timeout = self.broker.settings.publishing.ack_timeout;
-        if live.acknowledged() > self.acknowledged {
+        if live.has_acknowledged_since(self.sent_at + timeout / 2) {
             let what = format!(
                 "the topic {topic:?} did not acknowledge it within {timeout:?}, though others were; look whether its partitions have leaders and replicas in sync ({why})"
             );
-            return DeliverError::new(DeliverKind::Failed, "ack timeout", what);
+            return DeliverError::new(DeliverKind::Later, "ack timeout", what).after(LATER);
         }
         unavailable("ack timeout", format!("nothing was acknowledged for {timeout:?}: {why}"))
     }

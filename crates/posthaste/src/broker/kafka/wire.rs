@@ -36,8 +36,6 @@ pub(super) struct Message<'a> {
     pub(super) key: Option<&'a str>,
     pub(super) headers: OwnedHeaders,
     pub(super) payload: Cow<'a, [u8]>,
-    /// With its key, its headers and what Kafka puts around them.
-    pub(super) bytes: u64,
 }
 
 /// Headers as they are put together, and how large they are.
@@ -108,7 +106,7 @@ pub(super) fn encode<'a>(parcel: &'a Parcel, settings: &Settings) -> Result<Mess
             "the message has {bytes} bytes with its key and headers, the limit is {limit} (message_bytes_max)"
         )));
     }
-    Ok(Message { topic, key, headers: heading.finish(), payload, bytes })
+    Ok(Message { topic, key, headers: heading.finish(), payload })
 }
 
 fn check_header(name: &str) -> Result<(), DeliverError> {

@@ -184,7 +184,14 @@ async fn indexes(on: &mut Connection, shape: &Shape) -> Db<Option<Indexes>> {
     let name = |column: Column| shape.profile.columns[&column].as_str();
     let by_time = index(on, shape, &[name(Column::Status), name(Column::AvailableAt)]).await?;
     let by_id = index(on, shape, &[name(Column::Id)]).await?;
-    Ok(by_id.map(|by_id| Indexes { by_id, by_time }))
+    let by_key = match shape.order_column().map(name) {
+        Some(key) => match index(on, shape, &[key, name(Column::Status)]).await? {
+            Some(best) => Some(best),
+            None => index(on, shape, &[key]).await?,
+        },
+        None => None,
+    };
+    Ok(by_id.map(|by_id| Indexes { by_id, by_time, by_key }))
 }
 
 /// The index that begins with these columns; a unique one before others.

@@ -1,5 +1,7 @@
 //! Claiming rows.
 
+mod order;
+
 use std::time::Duration;
 
 use posthaste_core::Result;
@@ -68,32 +70,37 @@ async fn take(on: &mut Connection, sql: &MysqlTableSql, ask: Ask<'_>) -> Db<Vec<
 
 /// As many as fit; one always does.
 async fn pick(on: &mut Connection, sql: &MysqlTableSql, ask: Ask<'_>) -> Db<Vec<String>> {
-    let place = match ask.look {
-        Look::Since(place) => place.as_micros(),
-        Look::Whole => 0,
+    if ask.is_ordered {
+        return Ok(fitting(order::free(on, sql, ask).await?, ask.room.bytes));
+    }
+    let text = match ask.look {
+        Look::Since(_) => &sql.pick,
+        Look::Whole => &sql.pick_from_start,
     };
-    let (mine, slow) = if ask.is_ordered { ask.cursor.mine() } else { Default::default() };
-    let values = [
-        Value::Int(Some(i64::from(ask.room.events))),
-        Value::Int(Some(place)),
-        Value::Text(Some(list(&mine))),
-        Value::Text(Some(list(&slow))),
-    ];
-    let text = match (ask.is_ordered, ask.look) {
-        (false, Look::Since(_)) => &sql.pick,
-        (false, Look::Whole) => &sql.pick_from_start,
-        (true, Look::Since(_)) => &sql.pick_ordered,
-        (true, Look::Whole) => &sql.pick_ordered_from_start,
-    };
+    let values = [Value::Int(Some(i64::from(ask.room.events))), place(ask)];
+    let rows = on.query(text, &values).await?;
+    let picked = rows.iter().map(|row| Ok((get(row, 0)?, get::<i64>(row, 1)?.unsigned_abs())));
+    Ok(fitting(picked.collect::<Db<Vec<_>>>()?, ask.room.bytes))
+}
+
+fn fitting(rows: Vec<(String, u64)>, room: u64) -> Vec<String> {
     let (mut picked, mut bytes) = (Vec::new(), 0_u64);
-    for row in &on.query(text, &values).await? {
-        bytes = bytes.saturating_add(get::<i64>(row, 1)?.unsigned_abs());
-        if bytes > ask.room.bytes && !picked.is_empty() {
+    for (id, weight) in rows {
+        bytes = bytes.saturating_add(weight);
+        if bytes > room && !picked.is_empty() {
             break;
         }
-        picked.push(get(row, 0)?);
+        picked.push(id);
     }
-    Ok(picked)
+    picked
+}
+
+/// Where the look begins, in microseconds since 1970.
+fn place(ask: Ask<'_>) -> Value {
+    Value::Int(Some(match ask.look {
+        Look::Since(place) => place.as_micros(),
+        Look::Whole => 0,
+    }))
 }
 
 /// Ends the connection of a claim that was dropped half-way, and waits until the server has: what it was about to commit is

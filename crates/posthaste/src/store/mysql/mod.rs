@@ -105,7 +105,7 @@ impl Driver for Mysql {
     async fn look(&self, profile: &Profile) -> Result<MysqlTableSql> {
         let mut connection = self.connections.get().await?;
         let (shape, indexes) = check::check(&mut connection, profile).await?;
-        Ok(MysqlTableSql::new(shape, &indexes))
+        Ok(MysqlTableSql::new(shape, indexes))
     }
 
     async fn warn(&self, sql: &MysqlTableSql, lane: &LaneSpec) -> Result<()> {
