@@ -48,8 +48,6 @@ pub(super) struct Member {
     pub(super) rebalance_wait: Duration,
     pub(super) moving: Link,
     state: Mutex<State>,
-    /// One commit at a time.
-    pub(super) committing: Mutex<()>,
     /// Rings for the threads: there is something to commit, something was settled, or it is over.
     pub(super) work: Condvar,
     /// Rings for the feed: there is something to hand out, or room for it, or the feed has failed.
@@ -84,7 +82,6 @@ impl Member {
             rebalance_wait: consuming.rebalance_wait,
             moving,
             state: Mutex::default(),
-            committing: Mutex::default(),
             work: Condvar::new(),
             news: Notify::new(),
             written: watch::Sender::new(0),

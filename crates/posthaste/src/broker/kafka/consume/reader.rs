@@ -16,7 +16,7 @@ use tracing::{debug, warn};
 
 use super::member::Member;
 use super::offsets::Place;
-use super::state::{At, State};
+use super::state::{At, Part, State};
 use crate::broker::kafka::link::{self, Fault, fault, words};
 
 /// How long the reader waits for something new before it looks what else there is to do.
@@ -50,7 +50,7 @@ impl ConsumerContext for Watch {
             debug!(group = self.member.group, ?places, "partitions go");
             if !reader.assignment_lost() {
                 self.member.begin_leaving(&places);
-                self.member.close(reader, &places);
+                self.member.close(&places);
             }
             self.member.forget(&places);
         }
@@ -82,29 +82,40 @@ impl Watch {
     }
 }
 
-/// Reads until the feed and its deliveries are gone; then commits what is settled, and leaves the group.
+/// Reads until the feed and its deliveries are gone; then has what is settled committed, and leaves the group.
 pub(super) fn run(reader: Reader) {
     let member = Arc::clone(&reader.context().member);
-    std::thread::scope(|threads| {
-        threads.spawn(|| member.commit_until_over(&reader));
-        let mut outage = None;
-        while !member.lock().is_over {
-            let read = reader.poll(TURN);
-            begin_fresh(&member, &reader);
-            match read {
-                Some(Ok(message)) => {
-                    outage = None;
-                    member.take_in(message.detach());
-                }
-                Some(Err(error)) => hear(&member, &error, &mut outage),
-                None => {}
-            }
-            tend(&member, &reader);
-            probe(&member, &reader, &mut outage);
-        }
+    let reader = Arc::new(reader);
+    let committing = Arc::clone(&reader);
+    // A commit waits for brokers that are away without end, so nobody waits for this one without end.
+    let started = std::thread::Builder::new().name("kafka-commit".to_owned()).spawn(move || {
+        let member = Arc::clone(&committing.context().member);
+        member.commit_until_left(&committing);
+        drop(committing);
+        member.lock().has_committer_ended = true;
+        member.work.notify_all();
     });
+    if let Err(error) = started {
+        return member.fail(format!("start a thread: {error}"));
+    }
+    let mut outage = None;
+    while !member.lock().is_over {
+        let read = reader.poll(TURN);
+        begin_fresh(&member, &reader);
+        match read {
+            Some(Ok(message)) => {
+                outage = None;
+                member.take_in(message.detach());
+            }
+            Some(Err(error)) => hear(&member, &error, &mut outage),
+            None => {}
+        }
+        tend(&member, &reader);
+        probe(&member, &reader, &mut outage);
+    }
     let places: Vec<At> = member.lock().parts.keys().copied().collect();
-    member.close(&reader, &places);
+    let is_closed = member.close(&places);
+    member.leave(is_closed);
     // Dropping the reader leaves the group, so that others need not wait until it counts as dead.
 }
 
@@ -203,39 +214,69 @@ fn tend(member: &Member, reader: &Reader) {
 
 impl Member {
     /// Commits what is settled, every now and then and when somebody waits for it.
-    fn commit_until_over(&self, reader: &Reader) {
+    fn commit_until_left(&self, reader: &Reader) {
         loop {
             let state = self.lock();
-            let waits = |state: &mut State| !state.is_commit_wanted && !state.is_over;
+            let waits = |state: &mut State| !state.is_commit_wanted && !state.has_left;
             let waited = self.work.wait_timeout_while(state, COMMIT_EVERY, waits);
             let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
-            if state.is_over {
+            if state.has_left {
                 return;
             }
             state.is_commit_wanted = false;
             let is_new = state.changes > *self.written.borrow();
             drop(state);
-            if is_new && !self.commit(reader, None) {
+            if is_new && !self.commit(reader) {
                 // Not at once again, whoever waits.
-                let state = self.lock();
-                drop(self.work.wait_timeout_while(state, COMMIT_EVERY, |state| !state.is_over));
-                self.lock().is_commit_wanted = true;
+                let mut state = self.lock();
+                state.failed_commits += 1;
+                self.work.notify_all();
+                let waited = self.work.wait_timeout_while(state, COMMIT_EVERY, |state| !state.has_left);
+                waited.unwrap_or_else(PoisonError::into_inner).0.is_commit_wanted = true;
             }
         }
     }
 
-    /// Commits these partitions for the last time.
-    fn close(&self, reader: &Reader, places: &[At]) {
-        for part in self.lock().parts.iter_mut().filter(|(at, _)| places.contains(at)) {
-            part.1.ledger.close();
+    /// Has these partitions committed for the last time, and waits for that. Answers whether they were.
+    fn close(&self, places: &[At]) -> bool {
+        let mut state = self.lock();
+        for (_, part) in state.parts.iter_mut().filter(|(at, _)| places.contains(at)) {
+            part.ledger.close();
         }
-        self.commit(reader, Some(places));
+        state.changes += 1;
+        state.is_commit_wanted = true;
+        self.work.notify_all();
+        // One may have been under way and know nothing of this.
+        let patience = state.failed_commits + 2;
+        let is_saved = |state: &State| {
+            let is_saved =
+                |(at, part): (&At, &Part)| !places.contains(at) || part.saved == part.ledger.place();
+            state.parts.iter().all(is_saved)
+        };
+        let waits =
+            |state: &mut State| !is_saved(state) && state.failed_commits < patience && !state.has_left;
+        let waited = self.work.wait_timeout_while(state, self.patience, waits);
+        let is_closed = is_saved(&waited.unwrap_or_else(PoisonError::into_inner).0);
+        if !is_closed {
+            warn!(group = self.group, "what was settled could not be committed; some of it comes again");
+        }
+        is_closed
     }
 
-    /// Commits what is settled, of all partitions or of these, as far as that is news. Answers whether it did.
-    fn commit(&self, reader: &Reader, only: Option<&[At]>) -> bool {
-        let _one_at_a_time = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (changes, due) = self.unsaved(only);
+    /// Lets the other thread end, and waits for it unless it is known to be held up.
+    fn leave(&self, waits: bool) {
+        let mut state = self.lock();
+        state.has_left = true;
+        self.work.notify_all();
+        if waits {
+            let has_ended = |state: &mut State| !state.has_committer_ended;
+            drop(self.work.wait_timeout_while(state, self.patience, has_ended));
+        }
+    }
+
+    /// Commits what is settled, as far as that is news. Answers whether it did.
+    fn commit(&self, reader: &Reader) -> bool {
+        let (changes, due) = self.unsaved();
         if !due.is_empty() {
             let mut list = TopicPartitionList::with_capacity(due.len());
             for ((source, partition), _, place) in &due {
@@ -254,11 +295,7 @@ impl Member {
                         words(code)
                     ));
                 }
-                // Whoever has the partitions by now knows less, and hands out more.
                 debug!(group = self.group, { field::ERROR } = %error, "what was settled waits to be committed");
-                if only.is_some() {
-                    warn!(group = self.group, { field::ERROR } = %error, "what was settled could not be committed; some of it comes again");
-                }
                 return false;
             }
         }
@@ -269,18 +306,16 @@ impl Member {
             }
         }
         drop(state);
-        if only.is_none() {
-            self.written.send_replace(changes);
-        }
+        self.written.send_replace(changes);
+        self.work.notify_all();
         self.news.notify_one();
         true
     }
 
     /// What is to be committed, and how many changes are in it.
-    fn unsaved(&self, only: Option<&[At]>) -> (u64, Vec<(At, u64, Place)>) {
+    fn unsaved(&self) -> (u64, Vec<(At, u64, Place)>) {
         let state = self.lock();
-        let parts = state.parts.iter().filter(|(at, _)| only.is_none_or(|only| only.contains(at)));
-        let due = parts.filter_map(|(at, part)| {
+        let due = state.parts.iter().filter_map(|(at, part)| {
             let place = part.ledger.place().filter(|place| part.saved.as_ref() != Some(place))?;
             Some((*at, part.epoch, place))
         });

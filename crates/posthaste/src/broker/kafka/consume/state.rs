@@ -74,6 +74,10 @@ pub(super) struct State {
     pub(super) is_feed_gone: bool,
     /// Everybody is gone.
     pub(super) is_over: bool,
+    /// Nothing more is committed.
+    pub(super) has_left: bool,
+    pub(super) has_committer_ended: bool,
+    pub(super) failed_commits: u64,
 }
 
 impl State {
