@@ -9,6 +9,7 @@ pub mod lane;
 pub mod log;
 pub mod prune;
 pub mod relay;
+pub mod scope;
 pub mod server;
 pub mod store;
 pub mod table;
