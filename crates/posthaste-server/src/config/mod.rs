@@ -10,6 +10,7 @@ pub mod log;
 pub mod payload;
 pub mod prune;
 pub mod relay;
+pub mod scope;
 pub mod server;
 pub mod store;
 pub mod table;
