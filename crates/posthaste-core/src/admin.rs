@@ -1,7 +1,11 @@
 //! The operator's side of a store: look, and act. Command line and REST are written against this and nothing else.
 
+mod pace;
+
 use std::ops::ControlFlow;
 use std::time::Duration;
+
+pub use pace::Pace;
 
 use crate::envelope::Envelope;
 use crate::lane::LaneName;
@@ -41,6 +45,21 @@ pub trait Admin: Send + Sync {
     ) -> BoxFuture<'a, Result<Applied>> {
         let _ = so_far;
         self.apply(filter, command, by)
+    }
+
+    /// Does the same at a pace: no faster, and stopped between two steps when whoever is told breaks it off. What was done till
+    /// then is in the record, which says that it was stopped.
+    ///
+    /// # Errors
+    /// As [`apply`](Admin::apply).
+    fn apply_paced<'a>(
+        &'a self,
+        filter: &'a Filter,
+        command: Command,
+        by: &'a Actor,
+        pace: &'a Pace<'a>,
+    ) -> BoxFuture<'a, Result<Applied>> {
+        self.apply_telling(filter, command, by, pace.so_far())
     }
 }
 

@@ -66,9 +66,7 @@ pub trait Review: Send + Sync {
     /// `Rejected` for a filter that asks for more than [`DeadCodes::question`] takes, and from a store that has no codes.
     fn dead_by_code<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<DeadCodes>> {
         let _ = filter;
-        Box::pin(async {
-            Err(Error::rejected("an outbox table has no column for codes; list its dead events one by one"))
-        })
+        Box::pin(async { Err(Error::rejected("this store has no codes; list its dead events one by one")) })
     }
 }
 
@@ -93,6 +91,7 @@ impl AuditFilter {
             && self.since.is_none_or(|since| entry.at >= since)
             && (self.with_unchanged
                 || entry.applied.changed > 0
+                || entry.was_stopped()
                 || OF_LANES.contains(&entry.command.as_str()))
     }
 }
@@ -127,6 +126,11 @@ impl AuditEntry {
         applied: Applied,
     ) -> Self {
         Self { id, at, actor, command: command.into(), filter: filter.into(), applied }
+    }
+
+    /// Whether it is the end of a command that somebody stopped: it belongs to the records before it, also if nothing was changed since.
+    pub fn was_stopped(&self) -> bool {
+        self.filter.contains("\"stopped\":true")
     }
 }
 
@@ -298,6 +302,9 @@ mod tests {
         let since = Some(Timestamp::from_micros(20 * 60_000_000));
         let late = AuditFilter { since, ..AuditFilter::default() };
         assert_eq!(page(&late, 9, None, &entries).0, [4, 3, 2]);
+        let mut stopped = entry(8, 80, "eve", "redrive", 0);
+        stopped.filter = r#"{"part":"rest","stopped":true}"#.to_owned();
+        assert_eq!(page(&all, 9, None, &[stopped]).0, [8], "the end of a command that was stopped is shown");
         let removed = [entry(7, 70, "eve", "remove", 0)];
         assert_eq!(page(&all, 9, None, &removed).0, [7], "an empty lane that was removed is a change");
         assert!(AuditPicker::new(&all, &Page { after: Some("x".to_owned()), ..Page::first(1) }).is_err());

@@ -8,9 +8,10 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use posthaste::schema::Keyring;
-use posthaste::{Error, ErrorKind, Result};
+use posthaste::{BoxFuture, Error, ErrorKind, Result};
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 
@@ -72,6 +73,33 @@ impl fmt::Debug for ApiKey {
 /// What the store keeps of a key with this text.
 pub fn hash_of(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
+}
+
+/// Keys of a process whose store keeps none: an outbox table of somebody else. They come out of the key file at every start.
+#[derive(Debug, Default)]
+pub struct ProcessKeys(Mutex<Vec<(String, [u8; 32])>>);
+
+impl ProcessKeys {
+    fn keys(&self) -> MutexGuard<'_, Vec<(String, [u8; 32])>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Keyring for ProcessKeys {
+    fn add<'a>(&'a self, name: &'a str, hash: &'a [u8; 32]) -> BoxFuture<'a, Result<()>> {
+        self.keys().push((name.to_owned(), *hash));
+        Box::pin(async { Ok(()) })
+    }
+
+    fn name_of<'a>(&'a self, hash: &'a [u8; 32]) -> BoxFuture<'a, Result<Option<String>>> {
+        let name = self.keys().iter().find(|(_, known)| known == hash).map(|(name, _)| name.clone());
+        Box::pin(async move { Ok(name) })
+    }
+
+    fn count(&self) -> BoxFuture<'_, Result<u64>> {
+        let count = self.keys().len() as u64;
+        Box::pin(async move { Ok(count) })
+    }
 }
 
 /// What a start found out about keys.
@@ -146,31 +174,8 @@ fn write(file: &Path, key: &ApiKey) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
-    use std::sync::Mutex;
-
-    use posthaste::BoxFuture;
 
     use super::*;
-
-    #[derive(Default)]
-    struct Hashes(Mutex<Vec<[u8; 32]>>);
-
-    impl Keyring for Hashes {
-        fn add<'a>(&'a self, _: &'a str, hash: &'a [u8; 32]) -> BoxFuture<'a, Result<()>> {
-            self.0.lock().unwrap().push(*hash);
-            Box::pin(async { Ok(()) })
-        }
-
-        fn name_of<'a>(&'a self, hash: &'a [u8; 32]) -> BoxFuture<'a, Result<Option<String>>> {
-            let known = self.0.lock().unwrap().contains(hash);
-            Box::pin(async move { Ok(known.then(|| FIRST_NAME.to_owned())) })
-        }
-
-        fn count(&self) -> BoxFuture<'_, Result<u64>> {
-            let count = self.0.lock().unwrap().len() as u64;
-            Box::pin(async move { Ok(count) })
-        }
-    }
 
     #[test]
     fn a_key_has_256_random_bits_and_hides_itself() {
@@ -190,14 +195,14 @@ mod tests {
     async fn the_first_start_writes_a_key_that_only_its_owner_can_read() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("posthaste.key");
-        let hashes = Hashes::default();
+        let hashes = ProcessKeys::default();
         let FirstKey::Written(key, path) = first_start(&hashes, Some(&file)).await.unwrap() else {
             panic!("no key was written");
         };
         assert_eq!(path, file);
         assert_eq!(fs::read_to_string(&file).unwrap().trim(), key.expose());
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(*hashes.0.lock().unwrap(), [key.hash()]);
+        assert_eq!(*hashes.keys(), [(FIRST_NAME.to_owned(), key.hash())]);
         assert!(matches!(first_start(&hashes, Some(&file)).await.unwrap(), FirstKey::Known));
     }
 
@@ -205,12 +210,13 @@ mod tests {
     async fn a_key_file_that_outlived_its_store_is_used_again() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("posthaste.key");
-        let FirstKey::Written(key, _) = first_start(&Hashes::default(), Some(&file)).await.unwrap() else {
+        let FirstKey::Written(key, _) = first_start(&ProcessKeys::default(), Some(&file)).await.unwrap()
+        else {
             panic!("no key was written");
         };
-        let anew = Hashes::default();
+        let anew = ProcessKeys::default();
         assert!(matches!(first_start(&anew, Some(&file)).await.unwrap(), FirstKey::Adopted(_)));
-        assert_eq!(*anew.0.lock().unwrap(), [key.hash()]);
+        assert_eq!(*anew.keys(), [(FIRST_NAME.to_owned(), key.hash())]);
     }
 
     #[tokio::test]
@@ -221,13 +227,13 @@ mod tests {
         fs::write(&open_to_all, stranger.expose()).unwrap();
         fs::set_permissions(&open_to_all, fs::Permissions::from_mode(0o644)).unwrap();
         for file in [open_to_all.clone(), folder.path().join("no/such/folder.key")] {
-            let hashes = Hashes::default();
+            let hashes = ProcessKeys::default();
             let FirstKey::Unwritten(key, why) = first_start(&hashes, Some(&file)).await.unwrap() else {
                 panic!("{} was written", file.display());
             };
             assert!(why.contains("cannot write"), "{why}");
             assert_ne!(key.expose(), stranger.expose());
-            assert_eq!(*hashes.0.lock().unwrap(), [key.hash()]);
+            assert_eq!(*hashes.keys(), [(FIRST_NAME.to_owned(), key.hash())]);
         }
         assert_eq!(fs::read_to_string(&open_to_all).unwrap(), stranger.expose(), "it is left alone");
     }

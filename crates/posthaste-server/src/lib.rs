@@ -11,6 +11,7 @@ pub mod exit;
 pub mod http;
 pub mod keys;
 pub mod logging;
+mod sample;
 pub mod serve;
 pub mod shutdown;
 pub mod supervisor;

@@ -12,11 +12,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste::schema::Backend;
+use posthaste::schema::{Backend, Keyring};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
+use crate::config::payload::LaneLimits;
 use crate::config::relay::Targets;
 use crate::config::server::Role;
 use crate::exit::{Code, Failure};
@@ -88,13 +89,40 @@ pub async fn beside(
     };
     let Some(address) = config.server.admin_listen else { return work.await };
     let (server, metrics) = (bind(address).await?, Metrics::install()?);
-    let app = App::new(store, limits(config), metrics.clone(), watched);
+    tracing::info!(address = %server.address(), "health, figures and, with a key, commands are to be had here");
+    let keyring = keyring_beside(config, &store).await;
+    let app = match config.store.table {
+        Some(_) => App::of_table(store, keyring, limits(config), metrics.clone(), watched),
+        None => App::new(store, limits(config), metrics.clone(), watched),
+    };
     let shown = server.run(router(app, Face::Admin), connection_limits(config), std::future::pending());
     tokio::select! {
         ended = work => ended,
         () = shown => Err(Failure::other("show health and metrics: that ended by itself")),
         () = upkeep(metrics) => Err(Failure::other("keep the metrics: that ended by itself")),
     }
+}
+
+/// The keys that a relay knows: those of its store, or of the key file where the store is a table of somebody else. Where somebody is to
+/// operate over REST and there is no key yet, one is made; without one nobody can, and the relay works all the same.
+async fn keyring_beside(config: &Config, store: &Arc<dyn Backend>) -> Arc<dyn Keyring> {
+    let keyring: Arc<dyn Keyring> = match config.store.table {
+        Some(_) => Arc::new(keys::ProcessKeys::default()),
+        None => Arc::<dyn Backend>::clone(store),
+    };
+    if config.server.operators.is_empty() {
+        return keyring;
+    }
+    match keys::first_start(&*keyring, config.store.key_file().as_deref()).await {
+        Ok(keys::FirstKey::Known | keys::FirstKey::Adopted(_)) => {}
+        Ok(keys::FirstKey::Written(_, file)) => {
+            tracing::info!(file = %file.display(), "a key for commands over REST was made");
+        }
+        // Its text is nowhere: it opens nothing.
+        Ok(keys::FirstKey::Unwritten(_, why)) => tracing::warn!(why, "nobody can give commands over REST"),
+        Err(error) => tracing::warn!(%error, "nobody can give commands over REST"),
+    }
+    keyring
 }
 
 async fn serve_on(
@@ -239,6 +267,7 @@ fn limits(config: &Config) -> Limits {
     let server = &config.server;
     Limits {
         payload_bytes_max: server.payload_max,
+        lanes: LaneLimits::of(config),
         body_timeout: server.body_timeout,
         request_timeout: server.request_timeout,
         source: server.source.clone(),

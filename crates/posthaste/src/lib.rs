@@ -7,6 +7,7 @@
 extern crate self as posthaste;
 
 pub mod broker;
+pub mod certificates;
 pub mod store;
 pub mod target;
 #[cfg(any(feature = "amqp", feature = "nats", feature = "redis", feature = "postgres"))]

@@ -6,11 +6,13 @@
 //!
 //! ```text
 //! pending ──claim──► delivering ──► delivered        terminal rows never move by themselves
-//!    ▲                  │    └────► dead             (an operator's redrive or replay makes them pending)
+//!    ▲                  │    └────► dead             (an operator's redrive or replay makes them pending, and a bury
+//!    │                  │                             pending ones dead)
 //!    └──retry, release,─┘
 //!       lease expired
 //! ```
 
+mod change;
 mod column;
 mod ddl;
 mod insert;
@@ -23,6 +25,7 @@ mod shape;
 mod sqlite;
 mod text;
 
+pub use change::RowChange;
 pub use column::{Column, Kind};
 pub use ddl::{mysql_table_ddl, postgres_table_ddl, sqlite_table_ddl};
 pub use insert::{fits, insert_values};

@@ -1,7 +1,10 @@
 //! What statements say in the same words, whatever database they are for.
 
-use super::{Column, Shape, StateName};
+use super::{Column, RowChange, Shape, StateName};
 use crate::admin::EventState;
+
+/// How the error of a row begins that an operator gave up: such a row stays dead for everybody else.
+const DISCARDED: &str = "'discarded: %'";
 
 /// What is stored of a row that was sent when its relay ended.
 pub(super) const UNANSWERED: &str = "'UNANSWERED: the relay ended before the target answered'";
@@ -71,8 +74,8 @@ pub(super) fn event_columns(read: impl Fn(Column, As) -> String) -> String {
     .join(", ")
 }
 
-/// Counts the rows by state: fresh, waiting, delivered, dead, the oldest that is fresh, and those in a
-/// state that the profile does not name. `due` is the condition that a row's
+/// Counts the rows by state: fresh, waiting, delivered, dead, the oldest that is fresh, those in a
+/// state that the profile does not name, and those that were given up. `due` is the condition that a row's
 /// time has come, `created` how its age is read.
 pub(super) fn counts(shape: &Shape, due: &str, created: &str) -> String {
     let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
@@ -84,16 +87,17 @@ pub(super) fn counts(shape: &Shape, due: &str, created: &str) -> String {
     let count = |condition: &str| format!("count(CASE WHEN {condition} THEN 1 END)");
     let is = |state: &StateName| format!("t.{status} = {}", state.literal());
     format!(
-        "SELECT {}, {}, {}, {}, min(CASE WHEN {fresh} THEN {created} END), {} FROM {} AS t",
+        "SELECT {}, {}, {}, {}, min(CASE WHEN {fresh} THEN {created} END), {}, {} FROM {} AS t",
         count(&fresh),
         count(&format!("t.{status} IN ({pending}, {delivering}) AND NOT ({fresh})")),
         count(&is(&states.delivered)),
-        count(&is(&states.dead)),
+        count(&dead(shape)),
         count(&format!(
             "(t.{status} IN ({pending}, {delivering}, {}, {})) IS NOT TRUE",
             states.delivered.literal(),
             states.dead.literal()
         )),
+        count(&discarded(shape).unwrap_or_else(|| "1 = 0".to_owned())),
         shape.profile.table.quoted()
     )
 }
@@ -110,9 +114,55 @@ pub(super) fn in_state(shape: &Shape, state: EventState, due: &str) -> Option<St
         EventState::Scheduled => format!("{pending} AND t.{attempts} = 0 AND NOT {due}"),
         EventState::Delivering => is(&states.delivering),
         EventState::Delivered => is(&states.delivered),
-        EventState::Dead => is(&states.dead),
-        EventState::Behind | EventState::Discarded => return None,
+        EventState::Dead => dead(shape),
+        EventState::Discarded => return discarded(shape),
+        EventState::Behind => return None,
     })
+}
+
+/// That a row waits, and no relay has it.
+pub(super) fn unclaimed(shape: &Shape) -> String {
+    format!("t.{} = {}", shape.needed(Column::Status), shape.profile.states.pending.literal())
+}
+
+fn is_dead(shape: &Shape) -> String {
+    format!("t.{} = {}", shape.needed(Column::Status), shape.profile.states.dead.literal())
+}
+
+/// That a row is dead, and nobody gave it up.
+fn dead(shape: &Shape) -> String {
+    match shape.quoted(Column::LastError) {
+        Some(error) => format!("{} AND coalesce(t.{error}, '') NOT LIKE {DISCARDED}", is_dead(shape)),
+        None => is_dead(shape),
+    }
+}
+
+/// That an operator gave a row up; `None` where a table has no place for why.
+fn discarded(shape: &Shape) -> Option<String> {
+    let error = shape.quoted(Column::LastError)?;
+    Some(format!("{} AND coalesce(t.{error}, '') LIKE {DISCARDED}", is_dead(shape)))
+}
+
+/// What a command sets in the rows that it means; `value` is what it was given.
+pub(super) fn sets(shape: &Shape, change: RowChange, now: &str, value: &str) -> String {
+    let (status, available) = (shape.needed(Column::Status), shape.needed(Column::AvailableAt));
+    let states = &shape.profile.states;
+    let touched = also_set(shape, Column::UpdatedAt, now);
+    match change {
+        RowChange::Again => format!(
+            "{status} = {}, {} = 0, {available} = {now}, {}{}",
+            states.pending.literal(),
+            shape.needed(Column::Attempts),
+            unlocked(shape, now),
+            also_set(shape, Column::DeliveredAt, "NULL")
+        ),
+        RowChange::Bury => {
+            let error = also_set(shape, Column::LastError, value);
+            format!("{status} = {}, {}{error}", states.dead.literal(), unlocked(shape, now))
+        }
+        RowChange::Discard => format!("{} = {value}{touched}", shape.needed(Column::LastError)),
+        RowChange::Schedule => format!("{available} = {value}{touched}"),
+    }
 }
 
 /// The column that says since when a row is in a terminal state, or at least in the table.

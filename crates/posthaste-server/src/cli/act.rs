@@ -1,20 +1,27 @@
-//! Doing something to what matches: count first, ask for `--yes` where it cannot be undone, then do it.
+//! Doing something to what matches: count first, ask for `--yes` where it cannot be undone, then do it, step by step, until it is done
+//! or somebody stops it.
 
+use std::io::IsTerminal as _;
+use std::num::NonZeroU32;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use posthaste::admin::{Admin, Applied, Command, Filter};
-use serde::Serialize;
+use posthaste::admin::{Applied, Command, Filter, Pace};
 
 use super::context::Context;
+use super::event::list::show;
 use super::output;
 use super::serve::stopped;
+use super::way::Way;
+use crate::config::unit;
 use crate::exit::Failure;
+use crate::http::wire::{AppliedDocument, EventDocument, EventPage};
 use crate::shutdown::{Shutdown, until_signalled};
 
 /// Whether to do it.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(super) struct DryRun {
-    /// Only count
+    /// Only count, and show a few of them
     #[arg(long)]
     pub(super) dry_run: bool,
 }
@@ -22,7 +29,7 @@ pub(super) struct DryRun {
 /// Whether to do it for good.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(super) struct Consent {
-    /// Only count
+    /// Only count, and show a few of them
     #[arg(long)]
     pub(super) dry_run: bool,
     /// Do it: this cannot be undone
@@ -30,22 +37,47 @@ pub(super) struct Consent {
     pub(super) yes: bool,
 }
 
-/// What was done.
-#[derive(Serialize)]
-struct AppliedDocument<'a> {
-    command: &'a str,
-    matched: u64,
-    changed: u64,
+/// How fast to do it.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct RateArgs {
+    /// At most so many events a second, like 100/s
+    #[arg(long, value_name = "N/s", value_parser = unit::rate)]
+    pub(super) rate: Option<NonZeroU32>,
+}
+
+/// How a command is carried out, as somebody said it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
     dry_run: bool,
-    /// Whether somebody stopped it before all was done.
-    stopped: bool,
+    /// Whether it can be undone, or somebody said `--yes`.
+    is_allowed: bool,
+    rate: Option<NonZeroU32>,
+}
+
+impl From<DryRun> for How {
+    fn from(DryRun { dry_run }: DryRun) -> Self {
+        Self { dry_run, is_allowed: true, rate: None }
+    }
+}
+
+impl From<Consent> for How {
+    fn from(Consent { dry_run, yes }: Consent) -> Self {
+        Self { dry_run, is_allowed: yes, rate: None }
+    }
+}
+
+impl How {
+    /// No faster than this.
+    pub(super) fn at(self, RateArgs { rate }: RateArgs) -> Self {
+        Self { rate, ..self }
+    }
 }
 
 /// An action in words: `discard`, `12 dead events`.
 pub(super) struct Action<'a> {
     pub(super) context: &'a Context,
-    /// The store, or a broker.
-    pub(super) admin: &'a dyn Admin,
+    /// To the store, through a server, or to a broker.
+    pub(super) way: &'a Way,
     pub(super) filter: &'a Filter,
     /// What stands between the verb and the count: `lane main with`, or nothing.
     pub(super) object: String,
@@ -53,98 +85,100 @@ pub(super) struct Action<'a> {
     pub(super) what: &'a str,
     /// Whether it is a failure that nothing matched: for what was chosen by somebody, not for upkeep.
     pub(super) nothing_fails: bool,
-    /// Whose failure it is: the store's, or a broker's.
-    pub(super) failure: fn(posthaste::Error) -> Failure,
 }
 
 impl<'a> Action<'a> {
-    /// On events of a store that somebody chose: that there are none is a failure.
-    pub(super) fn on_events(
-        context: &'a Context,
-        admin: &'a dyn Admin,
-        filter: &'a Filter,
-        what: &'a str,
-    ) -> Self {
-        let object = String::new();
-        Self { context, admin, filter, object, what, nothing_fails: true, failure: Failure::from }
+    /// On events that somebody chose: that there are none is a failure.
+    pub(super) fn on_events(context: &'a Context, way: &'a Way, filter: &'a Filter, what: &'a str) -> Self {
+        Self { context, way, filter, object: String::new(), what, nothing_fails: true }
     }
 }
 
 impl Action<'_> {
-    /// Does what can be undone, or only counts.
-    pub(super) async fn run(&self, dry: DryRun, command: impl Fn(bool) -> Command) -> Result<(), Failure> {
-        let applied = self.apply(command(dry.dry_run)).await?;
-        self.tell(applied, &command(true), dry.dry_run, false)
-    }
-
-    /// Does what cannot be undone, if somebody said `--yes`; counts it in any case.
-    pub(super) async fn run_for_good(
+    /// Does it, or only counts: also where it cannot be undone and nobody said `--yes`.
+    pub(super) async fn run(
         &self,
-        consent: Consent,
+        how: impl Into<How>,
         command: impl Fn(bool) -> Command,
     ) -> Result<(), Failure> {
-        if consent.yes {
-            let applied = self.apply(command(false)).await?;
-            return self.tell(applied, &command(true), false, false);
+        let how = how.into();
+        if how.is_allowed && !how.dry_run {
+            return self.carry_out(how.rate, command).await;
         }
-        let counted = self.apply(command(true)).await?;
-        if consent.dry_run {
-            return self.tell(counted, &command(true), true, false);
+        let (counted, sample) = self.count(command(true)).await?;
+        let name = command(true).name();
+        if how.dry_run {
+            return self.tell(name, counted, true, false, sample);
         }
-        let (name, matched) = (command(true).name(), counted.matched);
         self.refuse_nothing(counted)?;
         Err(Failure::usage(format!(
-            "{name} {}{matched} {}: this cannot be undone; say --yes to do it",
-            self.object, self.what
+            "{name} {}{} {}: this cannot be undone; say --yes to do it",
+            self.object, counted.matched, self.what
         )))
     }
 
-    /// As [`run_for_good`](Self::run_for_good), for what is done one by one and may take long: shows how far it is, and a signal
-    /// stops it between two of them.
-    pub(super) async fn run_step_by_step(
+    async fn count(&self, command: Command) -> Result<(Applied, Vec<EventDocument>), Failure> {
+        let spinner = output::spinner(command.name());
+        let counted = self.way.count(self.filter, command, &self.context.actor()).await;
+        spinner.finish_and_clear();
+        counted
+    }
+
+    /// Shows how far it is; a signal stops it between two steps, and what was done till then is said and recorded.
+    async fn carry_out(
         &self,
-        consent: Consent,
+        rate: Option<NonZeroU32>,
         command: impl Fn(bool) -> Command,
     ) -> Result<(), Failure> {
-        if !consent.yes {
-            return self.run_for_good(consent, command).await;
-        }
-        let all = self.apply(command(true)).await?.matched;
+        let name = command(true).name();
+        // A broker is asked letter by letter anyway. A store is asked twice only for somebody who watches.
+        let is_watched = std::io::stderr().is_terminal() && is_in_steps(&command(true));
+        let all = if is_watched || matches!(self.way, Way::Broker(_)) {
+            Some(self.count(command(true)).await?.0.matched)
+        } else {
+            None
+        };
         let work = async |shutdown: Shutdown| {
-            let name = command(true).name();
             let progress = output::progress(name, self.what, all);
+            let is_broken_off = AtomicBool::new(false);
             let so_far = |done: Applied| {
                 progress.at(done.changed);
-                if shutdown.has_begun() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                if !shutdown.has_begun() {
+                    return ControlFlow::Continue(());
+                }
+                is_broken_off.store(true, Ordering::SeqCst);
+                ControlFlow::Break(())
             };
-            let actor = self.context.actor();
-            let applied = self.admin.apply_telling(self.filter, command(false), &actor, &so_far).await;
+            let (pace, actor) = (Pace::telling(&so_far).at_most(rate), self.context.actor());
+            let applied = self.way.apply(self.filter, command(false), &actor, &pace).await;
             progress.finish();
-            let mut applied = applied.map_err(|error| (self.failure)(error.during(name)))?;
+            let mut applied = applied?;
             // Stopped, it has not seen them all; and more may have come since they were counted.
-            let stopped = shutdown.has_begun() && applied.changed < all;
-            applied.matched = applied.matched.max(all);
-            self.tell(applied, &command(true), false, stopped)
+            applied.matched = applied.matched.max(all.unwrap_or_default());
+            self.tell(name, applied, false, is_broken_off.load(Ordering::SeqCst), Vec::new())
         };
         stopped(until_signalled(work).await)
     }
 
-    async fn apply(&self, command: Command) -> Result<Applied, Failure> {
-        let name = command.name();
-        let spinner = output::spinner(name);
-        let applied = self.admin.apply(self.filter, command, &self.context.actor()).await;
-        spinner.finish_and_clear();
-        applied.map_err(|error| (self.failure)(error.during(name)))
-    }
-
-    fn tell(&self, applied: Applied, command: &Command, dry_run: bool, stopped: bool) -> Result<(), Failure> {
+    fn tell(
+        &self,
+        name: &str,
+        applied: Applied,
+        dry_run: bool,
+        stopped: bool,
+        sample: Vec<EventDocument>,
+    ) -> Result<(), Failure> {
         let Applied { matched, changed, .. } = applied;
         if self.context.json() {
-            output::json(&AppliedDocument { command: command.name(), matched, changed, dry_run, stopped })?;
+            let command = name.to_owned();
+            output::json(&AppliedDocument { command, matched, changed, dry_run, stopped, sample })?;
         } else if dry_run {
-            output::line(&format!("would {} {}{matched} {}", command.name(), self.object, self.what))?;
+            output::line(&format!("would {name} {}{matched} {}", self.object, self.what))?;
+            if !sample.is_empty() {
+                show(&EventPage { events: sample, next: None })?;
+            }
         } else if matched > 0 || !self.nothing_fails {
-            let (name, end) = (command.name(), if stopped { "; stopped when asked to" } else { "" });
+            let end = if stopped { "; stopped when asked to" } else { "" };
             output::line(&format!("{name}: {}{changed} of {matched} {}{end}", self.object, self.what))?;
         }
         self.refuse_nothing(applied)
@@ -156,4 +190,18 @@ impl Action<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a command may take long, and can be stopped on the way.
+fn is_in_steps(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Redrive { .. }
+            | Command::Replay { .. }
+            | Command::Discard { .. }
+            | Command::Bury { .. }
+            | Command::Schedule { .. }
+            | Command::Erase { .. }
+            | Command::Prune { .. }
+    )
 }

@@ -83,7 +83,11 @@ impl Client {
         let problem: Option<ProblemDocument> = serde_json::from_slice(body).ok();
         let detail = problem.map_or_else(|| status.to_string(), |problem| problem.detail);
         let failure = match status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Failure::config(format!(
+            StatusCode::FORBIDDEN => {
+                Failure::config(format!("ask the server at {}: {detail}", self.authority))
+            }
+            StatusCode::NOT_FOUND => Failure::nothing(format!("ask the server: {detail}")),
+            StatusCode::UNAUTHORIZED => Failure::config(format!(
                 "ask the server at {}: it refused the API key; set POSTHASTE_API_KEY or --key-file, or use --store URL",
                 self.authority
             )),

@@ -10,6 +10,7 @@ use secrecy::SecretString;
 
 use super::actor;
 use super::client::Client;
+use super::way::Way;
 use crate::config::{self, Config, Environment, Flag};
 use crate::exit::{Code, Failure};
 use crate::supervisor::Supervisor;
@@ -114,6 +115,15 @@ impl Context {
         config::store::open_existing(&self.config).await.map_err(open_failure)
     }
 
+    /// The way of a command: through the server that `--server` names, else straight to the store.
+    pub(super) async fn way(&self) -> Result<Way, Failure> {
+        if let Some(url) = &self.globals.server {
+            return Ok(Way::Server(Client::new(url, self.api_key()?)?));
+        }
+        let is_table = self.config.store.table.is_some();
+        Ok(Way::Store { store: self.existing_store().await?, is_table })
+    }
+
     /// The file of an embedded store, if it is not there yet.
     pub(super) fn missing_file(&self) -> Option<PathBuf> {
         self.config.store.database_file().filter(|file| matches!(file.try_exists(), Ok(false)))
@@ -134,11 +144,11 @@ impl Context {
         store.map(Access::Store)
     }
 
-    /// Verbs that the server does not offer yet, or that are done here, must not look as if they had asked it.
+    /// Verbs that are done here must not look as if they had asked a server.
     pub(super) fn refuse_server(&self) -> Result<(), Failure> {
         if self.globals.server.is_some() {
             return Err(Failure::usage(
-                "ask the server: it does not offer this yet; use --store URL where the store can be reached",
+                "ask the server: this is done where the store can be reached; use --store URL there",
             ));
         }
         Ok(())

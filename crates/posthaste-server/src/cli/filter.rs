@@ -59,21 +59,10 @@ impl FilterArgs {
 
     /// As the server is asked: the query of `GET /v1/events`.
     pub(super) fn query(&self, state: Option<EventState>, limit: u32, after: Option<&str>) -> String {
-        let text = |value: &Option<String>| value.clone();
-        let pairs = [
-            ("lane", self.lane.as_ref().map(ToString::to_string)),
-            ("state", state.map(|state| state.name().to_owned())),
-            ("type", text(&self.event_type)),
-            ("topic", self.topic.as_ref().map(ToString::to_string)),
-            ("key", text(&self.key)),
-            ("since", self.since.map(|time| time.to_string())),
-            ("until", self.until.map(|time| time.to_string())),
-            ("code", text(&self.code)),
-            ("error", text(&self.error)),
-            ("after", after.map(str::to_owned)),
-        ];
-        let ids = self.ids.iter().map(|id| ("id", Some(id.clone())));
-        with_query(&format!("/v1/events?limit={limit}"), pairs.into_iter().chain(ids))
+        let mut pairs = filter_pairs(&self.filter(None));
+        pairs.push(("state", state.map(|state| state.name().to_owned())));
+        pairs.push(("after", after.map(str::to_owned)));
+        with_query(&format!("/v1/events?limit={limit}"), pairs)
     }
 
     /// As the server is asked: the query of `GET /v1/dead/codes`.
@@ -82,6 +71,22 @@ impl FilterArgs {
         let pairs = [("lane", lane), ("code", self.code.clone()), ("error", self.error.clone())];
         with_query("/v1/dead/codes?", pairs)
     }
+}
+
+/// A filter as a server is told of it, but for the state: that is the command's own.
+pub(super) fn filter_pairs(filter: &Filter) -> Vec<(&'static str, Option<String>)> {
+    let mut pairs = vec![
+        ("lane", filter.lane.as_ref().map(ToString::to_string)),
+        ("type", filter.event_type.clone()),
+        ("topic", filter.topic.as_ref().map(ToString::to_string)),
+        ("key", filter.key.clone()),
+        ("since", filter.since.map(|time| time.to_string())),
+        ("until", filter.until.map(|time| time.to_string())),
+        ("code", filter.code.clone()),
+        ("error", filter.error.clone()),
+    ];
+    pairs.extend(filter.ids.iter().map(|id| ("id", Some(id.clone()))));
+    pairs
 }
 
 /// A path with these parameters, as far as they are given.
@@ -141,7 +146,7 @@ mod tests {
         };
         assert_eq!(
             args.query(Some(EventState::Dead), 5, None),
-            "/v1/events?limit=5&lane=main&state=dead&key=a%26b%3Dc%20d%2F%C3%BC&id=1&id=2"
+            "/v1/events?limit=5&lane=main&key=a%26b%3Dc%20d%2F%C3%BC&id=1&id=2&state=dead"
         );
         assert_eq!(args.filter(None).key.as_deref(), Some("a&b=c d/ü"));
     }

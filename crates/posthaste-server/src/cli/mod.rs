@@ -14,6 +14,7 @@ mod dead;
 mod doctor;
 mod event;
 mod filter;
+mod key;
 mod lane;
 mod migrate;
 mod moment;
@@ -24,6 +25,7 @@ mod relay;
 mod replay;
 mod serve;
 mod stats;
+mod way;
 
 use std::process::ExitCode;
 
@@ -78,6 +80,9 @@ enum Verb {
     Prune(prune::Args),
     /// Show the totals of every lane
     Stats,
+    /// Make API keys
+    #[command(subcommand)]
+    Key(key::Verb),
     /// List what was changed, by whom and from where
     Audit(audit::Args),
     /// Hold an outbox table and a relay to the requirements of the open-outbox specification
@@ -185,6 +190,7 @@ async fn dispatch(verb: Verb, context: &Context) -> Result<(), Failure> {
         Verb::Replay(args) => replay::run(args, context).await,
         Verb::Prune(args) => prune::run(&args, context).await,
         Verb::Stats => stats::run(context).await,
+        Verb::Key(verb) => key::run(&verb, context).await,
         Verb::Audit(args) => audit::run(&args, context).await,
         Verb::Conformance(args) => conformance::run(&args, &context.config, context.json()).await,
         Verb::Bench(command) => bench::run(command, context.json()).await,

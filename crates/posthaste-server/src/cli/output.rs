@@ -131,14 +131,21 @@ pub(super) struct Progress {
     bar: ProgressBar,
     name: String,
     what: String,
-    all: u64,
+    all: Option<u64>,
     told: Mutex<Instant>,
 }
 
-/// Shows how many of `all` are done: a bar on a terminal, elsewhere a line on stderr from time to time.
-pub(super) fn progress(name: &str, what: &str, all: u64) -> Progress {
-    let bar = if io::stderr().is_terminal() { ProgressBar::new(all) } else { ProgressBar::hidden() };
-    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos} of {len}");
+/// Shows how many are done, of how many if that is known: a bar on a terminal, elsewhere a line on stderr from time to time.
+pub(super) fn progress(name: &str, what: &str, all: Option<u64>) -> Progress {
+    let bar = match all {
+        _ if !io::stderr().is_terminal() => ProgressBar::hidden(),
+        Some(all) => ProgressBar::new(all),
+        None => ProgressBar::new_spinner(),
+    };
+    let style = ProgressStyle::with_template(match all {
+        Some(_) => "{msg} {wide_bar} {pos} of {len}",
+        None => "{spinner} {msg} {pos}",
+    });
     let bar =
         bar.with_message(name.to_owned()).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     Progress { bar, name: name.to_owned(), what: what.to_owned(), all, told: Mutex::new(Instant::now()) }
@@ -151,7 +158,8 @@ impl Progress {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if !io::stderr().is_terminal() && told.elapsed() >= TELL_EVERY {
             *told = Instant::now();
-            note(&format!("{}: {done} of {} {}", self.name, self.all, self.what));
+            let of_all = self.all.map(|all| format!(" of {all}")).unwrap_or_default();
+            note(&format!("{}: {done}{of_all} {}", self.name, self.what));
         }
     }
 

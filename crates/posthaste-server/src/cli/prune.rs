@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use posthaste::admin::{Command, Filter};
 
-use super::act::{Action, Consent, DryRun};
+use super::act::{Action, Consent, DryRun, How, RateArgs};
 use super::context::Context;
 use crate::config::unit;
 use crate::exit::Failure;
@@ -25,29 +25,26 @@ pub(super) struct Args {
     inbox_older_than: Option<Duration>,
     #[command(flatten)]
     consent: Consent,
+    #[command(flatten)]
+    rate: RateArgs,
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    let store = context.existing_store().await?;
+    let way = context.way().await?;
     let filter = Filter::default();
     let what = if args.inbox_older_than.is_some() { "handled events" } else { "events" };
-    let action = Action {
-        context,
-        admin: &*store,
-        filter: &filter,
-        object: String::new(),
-        what,
-        nothing_fails: false,
-        failure: Failure::from,
-    };
+    let action =
+        Action { context, way: &way, filter: &filter, object: String::new(), what, nothing_fails: false };
     if let Some(age) = args.inbox_older_than {
-        return action.run_for_good(args.consent, |dry_run| Command::PruneInbox { age, dry_run }).await;
+        return action
+            .run(How::from(args.consent).at(args.rate), |dry_run| Command::PruneInbox { age, dry_run })
+            .await;
     }
     let delivered_age = Some(args.older_than.unwrap_or(context.config.store.retain));
     let dead_age = args.dead_older_than;
     let command = |dry_run| Command::Prune { delivered_age, dead_age, dry_run };
     if dead_age.is_some() {
-        return action.run_for_good(args.consent, command).await;
+        return action.run(How::from(args.consent).at(args.rate), command).await;
     }
-    action.run(DryRun { dry_run: args.consent.dry_run }, command).await
+    action.run(How::from(DryRun { dry_run: args.consent.dry_run }).at(args.rate), command).await
 }

@@ -2,7 +2,7 @@
 
 use posthaste::admin::{Command, EventState};
 
-use super::act::{Action, DryRun};
+use super::act::{Action, DryRun, How, RateArgs};
 use super::context::Context;
 use super::filter::FilterArgs;
 use crate::exit::Failure;
@@ -14,6 +14,8 @@ pub(super) struct Args {
     filter: FilterArgs,
     #[command(flatten)]
     dry_run: DryRun,
+    #[command(flatten)]
+    rate: RateArgs,
 }
 
 pub(super) async fn run(args: Args, context: &Context) -> Result<(), Failure> {
@@ -21,7 +23,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<(), Failure> {
         return Err(Failure::usage("replay: say --lane LANE; posthaste lane list shows the lanes"));
     }
     let filter = args.filter.filter(Some(EventState::Delivered));
-    let store = context.existing_store().await?;
-    let action = Action::on_events(context, &*store, &filter, "delivered events");
-    action.run(args.dry_run, |dry_run| Command::Replay { dry_run }).await
+    let way = context.way().await?;
+    let action = Action::on_events(context, &way, &filter, "delivered events");
+    action.run(How::from(args.dry_run).at(args.rate), |dry_run| Command::Replay { dry_run }).await
 }

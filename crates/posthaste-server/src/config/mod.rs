@@ -7,8 +7,10 @@
 pub mod environment;
 pub mod lane;
 pub mod log;
+pub mod payload;
 pub mod prune;
 pub mod relay;
+pub mod scope;
 pub mod server;
 pub mod store;
 pub mod table;

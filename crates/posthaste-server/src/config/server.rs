@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use posthaste::limits::{NAME_BYTES_MAX, PAYLOAD_BYTES_CEILING};
 
+use super::scope::Operator;
 use super::section::Section;
 
 /// A part of the work that `posthaste serve` does.
@@ -27,20 +28,6 @@ impl std::str::FromStr for Role {
                 "there is no role {text:?}; there are \"api\" and \"relay\""
             ))),
         }
-    }
-}
-
-/// The name of a key that may give commands.
-struct Operator(String);
-
-impl std::str::FromStr for Operator {
-    type Err = posthaste::Error;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text.is_empty() {
-            return Err(posthaste::Error::config("a key has a name; the first start's is called \"first\""));
-        }
-        Ok(Self(text.to_owned()))
     }
 }
 
@@ -67,8 +54,8 @@ pub struct ServerConfig {
     pub payload_max: usize,
     /// The source of events that come without one.
     pub source: String,
-    /// The names of keys that may give commands over REST.
-    pub operators: Vec<String>,
+    /// What keys may do over REST.
+    pub operators: Vec<Operator>,
 }
 
 impl ServerConfig {
@@ -84,7 +71,7 @@ impl ServerConfig {
             request_timeout: section.duration("request_timeout"),
             payload_max: section.size("payload_max", 1..=PAYLOAD_BYTES_CEILING as u64) as usize,
             source: section.text("source"),
-            operators: section.list::<Operator>("operators").into_iter().map(|Operator(name)| name).collect(),
+            operators: section.list("operators"),
         };
         section.require("roles", !config.roles.is_empty(), || {
             "names nothing to do; there are \"api\" and \"relay\"".to_owned()

@@ -1,5 +1,6 @@
 //! Durations and sizes as people write them: `25ms`, `1h30m`, `16MiB`.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 const DURATIONS: [(&str, u64); 5] =
@@ -35,6 +36,15 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         rest = next.trim_start();
     }
     Ok(Duration::from_millis(millis))
+}
+
+/// Reads a rate: how many in a second, like `100/s` or `100`.
+///
+/// # Errors
+/// Says how to write one.
+pub fn rate(text: &str) -> Result<NonZeroU32, String> {
+    let number = text.trim().strip_suffix("/s").unwrap_or(text.trim());
+    number.parse().map_err(|_| "is not a rate; write how many a second, like 100/s".to_owned())
 }
 
 /// Reads a size: a whole number with one of the units `B`, `KiB`, `MiB`, `GiB`, `kB`, `MB`, `GB`.

@@ -4,12 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste::schema::Backend;
+use posthaste::schema::{Backend, Keyring};
 
 use super::auth::KnownKeys;
 use super::health::{Readiness, Watched};
 use super::metrics::Metrics;
 use super::publish::Budget;
+use crate::config::payload::LaneLimits;
+use crate::config::scope::Operator;
 
 /// Room in a JSON body for everything that is not the payload.
 const JSON_BYTES_BESIDE_PAYLOAD: usize = 64 * 1024;
@@ -19,14 +21,16 @@ const JSON_BYTES_BESIDE_PAYLOAD: usize = 64 * 1024;
 pub struct Limits {
     /// The largest payload of an event, in bytes.
     pub payload_bytes_max: usize,
+    /// What the lanes take.
+    pub lanes: LaneLimits,
     /// How long a client may pause within a request's body.
     pub body_timeout: Duration,
     /// How long a request may take, from its head to its answer.
     pub request_timeout: Duration,
     /// The source of events that come without one.
     pub source: String,
-    /// The names of keys that may give commands.
-    pub operators: Vec<String>,
+    /// What keys may do.
+    pub operators: Vec<Operator>,
 }
 
 impl Limits {
@@ -39,6 +43,9 @@ impl Limits {
 /// What every request handler shares: the store, the limits, what is cached.
 pub struct App {
     pub(super) store: Arc<dyn Backend>,
+    /// Whether the store is an outbox table of somebody else.
+    pub(super) is_table: bool,
+    pub(super) keyring: Arc<dyn Keyring>,
     pub(super) limits: Limits,
     pub(super) keys: KnownKeys,
     pub(super) readiness: Readiness,
@@ -50,9 +57,32 @@ pub struct App {
 impl App {
     /// Serves this store within these limits. Whether it is ready also depends on what is watched.
     pub fn new(store: Arc<dyn Backend>, limits: Limits, metrics: Metrics, watched: Watched) -> Arc<Self> {
+        let keyring: Arc<dyn Keyring> = Arc::<dyn Backend>::clone(&store);
+        Arc::new(Self::made(store, false, keyring, limits, metrics, watched))
+    }
+
+    /// The same for an outbox table, which keeps no keys: these are known.
+    pub fn of_table(
+        store: Arc<dyn Backend>,
+        keyring: Arc<dyn Keyring>,
+        limits: Limits,
+        metrics: Metrics,
+        watched: Watched,
+    ) -> Arc<Self> {
+        Arc::new(Self::made(store, true, keyring, limits, metrics, watched))
+    }
+
+    fn made(
+        store: Arc<dyn Backend>,
+        is_table: bool,
+        keyring: Arc<dyn Keyring>,
+        limits: Limits,
+        metrics: Metrics,
+        watched: Watched,
+    ) -> Self {
         let bodies = Budget::new(limits.json_bytes_max());
         let (keys, readiness) = (KnownKeys::default(), Readiness::default());
-        Arc::new(Self { store, limits, keys, readiness, watched, bodies, metrics })
+        Self { store, is_table, keyring, limits, keys, readiness, watched, bodies, metrics }
     }
 }
 

@@ -8,14 +8,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use posthaste::schema::Backend;
+use posthaste::schema::Keyring;
 use tokio::time::Instant;
 
 use super::app::App;
 use super::problem::{Kind, Problem};
+use crate::config::scope::{Scope, may};
 use crate::keys;
 
 /// How long a key that was found is believed without asking the store: a removed key works so much longer.
@@ -29,14 +30,35 @@ const KEY_BYTES_MAX: usize = 256;
 #[derive(Clone)]
 pub(super) struct KeyName(pub(super) Arc<str>);
 
-/// Lets a request pass if it carries a known key, and says which.
+/// Lets a request pass if it carries a known key that may do what it asks for, and says which.
 pub(super) async fn need_key(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
-    match app.keys.check(&*app.store, request.headers()).await {
-        Ok(name) => {
-            request.extensions_mut().insert(KeyName(name));
-            next.run(request).await
-        }
-        Err(problem) => problem.into_response(),
+    let name = match app.keys.check(&*app.keyring, request.headers()).await {
+        Ok(name) => name,
+        Err(problem) => return problem.into_response(),
+    };
+    let scope = wanted(request.method(), request.uri().path());
+    if !may(&app.limits.operators, &name, scope) {
+        let detail = format!(
+            "this key may not {}; server.operators says what each key may: \"NAME\" everything, \"NAME:{}\" only that",
+            match scope {
+                Scope::Read => "look",
+                Scope::Publish => "publish",
+                Scope::Operate => "give commands",
+            },
+            scope.name()
+        );
+        return Problem::new(Kind::Forbidden, detail).into_response();
+    }
+    request.extensions_mut().insert(KeyName(name));
+    next.run(request).await
+}
+
+/// What a request does; whatever neither publishes nor gives commands looks.
+fn wanted(method: &Method, path: &str) -> Scope {
+    match path {
+        _ if path.starts_with("/v1/commands/") => Scope::Operate,
+        "/v1/events" if *method == Method::POST => Scope::Publish,
+        _ => Scope::Read,
     }
 }
 
@@ -52,7 +74,7 @@ struct Known {
 }
 
 impl KnownKeys {
-    async fn check(&self, store: &dyn Backend, headers: &HeaderMap) -> Result<Arc<str>, Problem> {
+    async fn check(&self, keyring: &dyn Keyring, headers: &HeaderMap) -> Result<Arc<str>, Problem> {
         let key = bearer(headers).ok_or_else(|| {
             Problem::new(Kind::Unauthorized, "send the API key as Authorization: Bearer KEY; the first start of the server wrote it to posthaste.key")
         })?;
@@ -60,7 +82,7 @@ impl KnownKeys {
         if let Some(name) = self.remembered(&hash) {
             return Ok(name);
         }
-        let Some(name) = store.name_of(&hash).await? else {
+        let Some(name) = keyring.name_of(&hash).await? else {
             return Err(Problem::new(
                 Kind::Unauthorized,
                 "the API key is not known here; check that it is of this server",

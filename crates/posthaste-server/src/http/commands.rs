@@ -1,45 +1,37 @@
-//! `POST /v1/commands/{verb}`: what an operator does, in the words of the command line. Only keys that `server.operators` names may.
+//! `POST /v1/commands/{verb}`: what an operator does, in the words of the command line. Only keys with the scope `operate` may.
 
+use std::num::NonZeroU32;
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Extension, Path, Request, State};
+use axum::extract::{Extension, Path, State};
 use axum::http::Uri;
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use posthaste::ErrorKind;
-use posthaste::admin::{Actor, Command, EventState, Filter, Seek};
+use posthaste::admin::{Actor, Applied, Command, EventState, Filter, Pace, Seek};
 use posthaste::time::Moment;
 use serde::Deserialize;
+use tokio::time::Instant;
 
 use super::app::App;
 use super::auth::KeyName;
 use super::problem::{Kind, Problem};
-use super::query::{FilterText, query, time};
-use super::wire::AppliedDocument;
+use super::query::{FilterText, query_and_ids, time};
+use super::wire::{AppliedDocument, EventDocument};
 use crate::config::unit;
+use crate::sample::sample;
 
 /// Where commands come from, in the record.
 const VIA: &str = "rest";
 const VERBS: &str = "redrive, replay, discard, bury, schedule, pause, resume, seek, remove, prune, prune-inbox, rebase, erase";
-
-/// Lets a request pass whose key may change things.
-pub(super) async fn need_operator(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let name = request.extensions().get::<KeyName>();
-    if name.is_some_and(|KeyName(name)| app.limits.operators.iter().any(|operator| **operator == **name)) {
-        return next.run(request).await;
-    }
-    let detail = "this key may publish and look; name it in server.operators to let it give commands";
-    Problem::new(Kind::Forbidden, detail).into_response()
-}
 
 /// What a command takes; what does not belong to it is refused.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct CommandQuery {
     lane: Option<String>,
-    id: Option<String>,
     #[serde(rename = "type")]
     event_type: Option<String>,
     topic: Option<String>,
@@ -61,6 +53,8 @@ struct CommandQuery {
     dead_older_than: Option<String>,
     /// By `pg_upgrade`: rebase.
     upgraded: bool,
+    /// How many a second at most: what is done in steps.
+    rate: Option<String>,
     /// Only count.
     dry_run: bool,
     /// Do it: this cannot be undone.
@@ -74,20 +68,45 @@ pub(super) async fn give(
     Path(verb): Path<String>,
     uri: Uri,
 ) -> Result<Json<AppliedDocument>, Problem> {
-    let mut asked: CommandQuery = query(&uri)?;
+    let (mut asked, ids) = query_and_ids::<CommandQuery>(&uri)?;
     let (dry_run, yes) = (std::mem::take(&mut asked.dry_run), std::mem::take(&mut asked.yes));
-    let order = asked.understood(&verb)?;
+    let order = asked.understood(&verb, ids)?;
     let is_only_counted = dry_run || (order.is_for_good && !yes);
-    let by = Actor::new(&*name, VIA);
-    let applied = app.store.apply(&order.filter, (order.command)(is_only_counted), &by).await;
-    let applied = applied.map_err(refused)?;
+    let command = (order.command)(is_only_counted);
+    let (applied, stopped) = carried_out(&app, &order, command.clone(), &Actor::new(&*name, VIA)).await?;
     if is_only_counted && !dry_run {
         let detail =
             format!("{verb} {} that match: this cannot be undone; add yes=true to do it", applied.matched);
         return Err(Problem::new(Kind::ConsentNeeded, detail));
     }
+    let mut few = Vec::new();
+    if dry_run {
+        let is_table = app.is_table;
+        few = sample(&*app.store, &order.filter, &command, is_table).await.map_err(refused)?;
+    }
+    let sample = few.iter().map(EventDocument::of).collect();
     let (matched, changed) = (applied.matched, applied.changed);
-    Ok(Json(AppliedDocument { command: verb, matched, changed, dry_run }))
+    Ok(Json(AppliedDocument { command: verb, matched, changed, dry_run, stopped, sample }))
+}
+
+/// Stops it while there is still time to answer; answers whether it did.
+async fn carried_out(
+    app: &App,
+    order: &Order,
+    command: Command,
+    by: &Actor,
+) -> Result<(Applied, bool), Problem> {
+    let (end, stopped) = (Instant::now() + app.limits.request_timeout * 3 / 4, AtomicBool::new(false));
+    let so_far = |_| {
+        if Instant::now() < end {
+            return ControlFlow::Continue(());
+        }
+        stopped.store(true, Ordering::SeqCst);
+        ControlFlow::Break(())
+    };
+    let pace = Pace::telling(&so_far).at_most(order.rate);
+    let applied = app.store.apply_paced(&order.filter, command, by, &pace).await.map_err(refused)?;
+    Ok((applied, stopped.load(Ordering::SeqCst)))
 }
 
 /// Makes a command, dry or not.
@@ -99,14 +118,18 @@ struct Order {
     command: Make,
     /// Whether it cannot be undone.
     is_for_good: bool,
+    /// How many a second at most.
+    rate: Option<NonZeroU32>,
 }
 
 impl CommandQuery {
-    fn understood(self, verb: &str) -> Result<Order, Problem> {
+    fn understood(self, verb: &str, ids: Vec<String>) -> Result<Order, Problem> {
         let (is_for_good, command) = self.command(verb)?;
-        self.refuse_what_does_not_belong_to(verb)?;
+        self.refuse_what_does_not_belong_to(verb, &ids)?;
         self.demand_a_lane_for(verb)?;
-        let mut filter = self.filter()?;
+        let rate = self.rate.as_deref().map(unit::rate).transpose();
+        let rate = rate.map_err(|error| malformed(format!("rate: {error}")))?;
+        let mut filter = self.filter(ids)?;
         if verb == "erase" && filter.is_empty() {
             let detail = "erase needs to be told which events: id, lane, type, topic, key, since or until";
             return Err(malformed(detail));
@@ -116,7 +139,7 @@ impl CommandQuery {
             "replay" => Some(EventState::Delivered),
             _ => None,
         };
-        Ok(Order { filter, command, is_for_good })
+        Ok(Order { filter, command, is_for_good, rate })
     }
 
     /// Whether it cannot be undone, and the command.
@@ -183,10 +206,9 @@ impl CommandQuery {
     }
 
     /// A parameter that would be passed over might have been meant to spare something.
-    fn refuse_what_does_not_belong_to(&self, verb: &str) -> Result<(), Problem> {
+    fn refuse_what_does_not_belong_to(&self, verb: &str, ids: &[String]) -> Result<(), Problem> {
         let takes_events = matches!(verb, "redrive" | "replay" | "discard" | "bury" | "schedule" | "erase");
         let chosen = [
-            ("id", &self.id),
             ("type", &self.event_type),
             ("topic", &self.topic),
             ("key", &self.key),
@@ -199,6 +221,8 @@ impl CommandQuery {
             chosen.iter().map(|(name, value)| (*name, value.is_some(), takes_events)).collect();
         let takes_no_lane = matches!(verb, "prune" | "prune-inbox" | "rebase");
         given.extend([
+            ("id", !ids.is_empty(), takes_events),
+            ("rate", self.rate.is_some(), takes_events || matches!(verb, "prune" | "prune-inbox")),
             ("lane", self.lane.is_some(), !takes_no_lane && !self.all),
             ("reason", self.reason.is_some(), matches!(verb, "discard" | "bury")),
             ("at", self.at.is_some(), verb == "schedule"),
@@ -214,9 +238,9 @@ impl CommandQuery {
         }
     }
 
-    fn filter(self) -> Result<Filter, Problem> {
-        let Self { lane, id, event_type, topic, key, since, until, code, error, .. } = self;
-        FilterText { lane, id, event_type, topic, key, since, until, code, error, state: None }.understood()
+    fn filter(self, ids: Vec<String>) -> Result<Filter, Problem> {
+        let Self { lane, event_type, topic, key, since, until, code, error, .. } = self;
+        FilterText { lane, ids, event_type, topic, key, since, until, code, error, state: None }.understood()
     }
 }
 

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::app::App;
 use super::problem::{Kind, Problem};
-use super::query::{FilterText, NO_PAGE, page, query};
+use super::query::{FilterText, NO_PAGE, page, query, query_and_ids};
 use super::wire::{EventDocument, EventPage};
 
 /// How many events of one id, from several sources, are looked at.
@@ -31,14 +31,14 @@ struct ListQuery {
     until: Option<String>,
     code: Option<String>,
     error: Option<String>,
-    id: Option<String>,
     limit: Option<u32>,
     after: Option<String>,
 }
 
 /// Events that match, the newest first, without their payloads.
 pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Json<EventPage>, Problem> {
-    let (filter, page) = query::<ListQuery>(&uri)?.understood()?;
+    let (asked, ids) = query_and_ids::<ListQuery>(&uri)?;
+    let (filter, page) = asked.understood(ids)?;
     let found = app.store.find(&filter, page).await.map_err(refused)?;
     Ok(Json(EventPage::of(&found)))
 }
@@ -55,9 +55,9 @@ fn refused(error: posthaste::Error) -> Problem {
 }
 
 impl ListQuery {
-    fn understood(self) -> Result<(Filter, Page), Problem> {
-        let Self { lane, state, event_type, topic, key, since, until, code, error, id, limit, after } = self;
-        let text = FilterText { lane, state, id, event_type, topic, key, since, until, code, error };
+    fn understood(self, ids: Vec<String>) -> Result<(Filter, Page), Problem> {
+        let Self { lane, state, event_type, topic, key, since, until, code, error, limit, after } = self;
+        let text = FilterText { lane, state, ids, event_type, topic, key, since, until, code, error };
         Ok((text.understood()?, page(limit, after)?))
     }
 }

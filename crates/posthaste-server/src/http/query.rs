@@ -10,6 +10,8 @@ use super::problem::{Kind, Problem};
 
 const PAGE_SIZE_DEFAULT: u32 = 50;
 const PAGE_SIZE_MAX: u32 = 1_000;
+/// How many ids a query has at most.
+const IDS_MAX: usize = 1_000;
 /// How long a text may be that errors are searched for.
 pub(crate) const ERROR_TEXT_BYTES_MAX: usize = 255;
 /// What is said about a page that is none.
@@ -24,6 +26,23 @@ pub(super) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
         let named = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
         Problem::new(Kind::Malformed, format!("the query cannot be read: {named}"))
     })
+}
+
+/// Reads the query, and apart from it the ids, of which there may be several: `id=a&id=b`.
+pub(super) fn query_and_ids<T: DeserializeOwned>(uri: &Uri) -> Result<(T, Vec<String>), Problem> {
+    let parts = uri.query().unwrap_or_default().split('&').filter(|part| !part.is_empty());
+    let (ids, others): (Vec<&str>, Vec<&str>) =
+        parts.partition(|part| part.split('=').next().is_some_and(|name| name == "id"));
+    let asked = |parts: Vec<&str>| {
+        let unread = |_| Problem::new(Kind::Malformed, "the query cannot be read");
+        format!("/?{}", parts.join("&")).parse::<Uri>().map_err(unread)
+    };
+    let ids: Vec<(String, String)> = query(&asked(ids)?)?;
+    if ids.len() > IDS_MAX {
+        let detail = format!("at most {IDS_MAX} ids at a time; ask again for the others");
+        return Err(Problem::new(Kind::Malformed, detail));
+    }
+    Ok((query(&asked(others)?)?, ids.into_iter().map(|(_, id)| id).collect()))
 }
 
 /// Which page.
@@ -54,7 +73,7 @@ pub(super) fn error_text(text: Option<String>) -> Result<Option<String>, Problem
 pub(super) struct FilterText {
     pub(super) lane: Option<String>,
     pub(super) state: Option<String>,
-    pub(super) id: Option<String>,
+    pub(super) ids: Vec<String>,
     pub(super) event_type: Option<String>,
     pub(super) topic: Option<String>,
     pub(super) key: Option<String>,
@@ -76,7 +95,7 @@ impl FilterText {
         filter.until = time("until", self.until)?;
         filter.code = self.code;
         filter.error = error_text(self.error)?;
-        filter.ids = self.id.into_iter().collect();
+        filter.ids = self.ids;
         Ok(filter)
     }
 }
@@ -97,4 +116,30 @@ pub(super) fn time(name: &'static str, text: Option<String>) -> Result<Option<Ti
 /// Says which parameter cannot be read, and why.
 pub(super) fn bad(name: &'static str) -> impl Fn(posthaste::Error) -> Problem {
     move |error| Problem::new(Kind::Malformed, format!("{name}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Asked {
+        lane: Option<String>,
+        limit: Option<u32>,
+    }
+
+    #[test]
+    fn there_may_be_several_ids_and_everything_else_stands_once() {
+        let read = |text: &str| query_and_ids::<Asked>(&text.parse().unwrap());
+        let (asked, ids) = read("/v1/events?id=a&lane=main&id=b%26c&limit=5").unwrap();
+        assert_eq!((asked.lane.as_deref(), asked.limit), (Some("main"), Some(5)));
+        assert_eq!(ids, ["a", "b&c"]);
+        assert_eq!(read("/v1/events").unwrap().1, Vec::<String>::new());
+        assert!(read("/v1/events?lane=a&lane=b").is_err());
+        assert!(read("/v1/events?nonsense=1").is_err());
+        assert!(read(&format!("/v1/events?{}", "id=a&".repeat(IDS_MAX + 1))).is_err());
+    }
 }

@@ -24,7 +24,8 @@ use super::{audit, auth, commands, dead, events, health, lanes, metrics, publish
 pub enum Face {
     /// REST, health, and figures and metrics for whoever has a key.
     Public,
-    /// Health, figures and metrics on an address that the operator keeps private; no key is asked for.
+    /// Health, figures and metrics on an address that the operator keeps private, for which no key is asked; and looking and commands, which
+    /// need one here too.
     Admin,
 }
 
@@ -47,27 +48,23 @@ fn figures() -> Vec<Route> {
     vec![("/metrics", get(metrics::scrape)), ("/stats", get(health::stats))]
 }
 
-/// What any key may ask.
-fn keyed() -> Vec<Route> {
+/// What needs a key; publishing is not for the admin address.
+fn keyed(face: Face) -> Vec<Route> {
+    let events = get(events::list);
     vec![
-        ("/v1/events", post(publish::publish).get(events::list)),
+        ("/v1/events", if face == Face::Public { events.post(publish::publish) } else { events }),
         ("/v1/events/{id}", get(events::show)),
         ("/v1/dead/codes", get(dead::codes)),
         ("/v1/lanes", get(lanes::list)),
         ("/v1/lanes/{lane}", get(lanes::show)),
         ("/v1/audit", get(audit::list)),
+        ("/v1/commands/{verb}", post(commands::give)),
     ]
-}
-
-/// What only the keys of operators may.
-fn commands() -> Vec<Route> {
-    vec![("/v1/commands/{verb}", post(commands::give))]
 }
 
 /// Every path of this face.
 pub fn paths(face: Face) -> Vec<&'static str> {
-    let keyed = if face == Face::Public { [keyed(), commands()].concat() } else { Vec::new() };
-    [open(), figures(), keyed].concat().into_iter().map(|(path, _)| path).collect()
+    [open(), figures(), keyed(face)].concat().into_iter().map(|(path, _)| path).collect()
 }
 
 fn with(routes: Vec<Route>) -> Router<Arc<App>> {
@@ -76,20 +73,16 @@ fn with(routes: Vec<Route>) -> Router<Arc<App>> {
 
 /// The routes of this face. Whatever is not named as open here needs a key, also paths that do not exist.
 pub fn router(app: Arc<App>, face: Face) -> Router {
-    let routes = match face {
-        Face::Admin => with(open()).merge(with(figures())).fallback(not_found),
-        Face::Public => {
-            let commands =
-                with(commands()).layer(from_fn_with_state(Arc::clone(&app), commands::need_operator));
-            let keyed = with([figures(), keyed()].concat())
-                .merge(commands)
-                .method_not_allowed_fallback(method_not_allowed)
-                .fallback(not_found)
-                .layer(from_fn_with_state(Arc::clone(&app), auth::need_key));
-            with(open()).merge(keyed)
-        }
+    let (open, keyed) = match face {
+        Face::Admin => ([open(), figures()].concat(), keyed(face)),
+        Face::Public => (open(), [figures(), keyed(face)].concat()),
     };
-    routes
+    let keyed = with(keyed)
+        .method_not_allowed_fallback(method_not_allowed)
+        .fallback(not_found)
+        .layer(from_fn_with_state(Arc::clone(&app), auth::need_key));
+    with(open)
+        .merge(keyed)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn_with_state(Arc::clone(&app), in_time))
         .layer(CatchPanicLayer::custom(panicked))

@@ -66,7 +66,10 @@ fn a_server_that_is_not_there_or_not_understood_is_told() {
         .assert_failed(4, &["127.0.0.1:9", "posthaste serve"]);
     folder.run(&["event", "list", "--server", "https://127.0.0.1:9"]).assert_failed(2, &["https://"]);
     folder.run(&["event", "list", "--server", "nonsense"]).assert_failed(2, &["http://HOST:PORT"]);
-    for verb in [&["lane", "pause", "--all"][..], &["serve"], &["relay", "--to", "null:"]] {
+    folder
+        .run(&["lane", "pause", "--all", "--server", "http://127.0.0.1:9"])
+        .assert_failed(4, &["127.0.0.1:9"]);
+    for verb in [&["key", "add", "ops"][..], &["serve"], &["relay", "--to", "null:"]] {
         let answer = folder.run(&[verb, &["--server", "http://127.0.0.1:9"]].concat());
         answer.assert_failed(2, &["--store URL"]);
     }

@@ -152,3 +152,18 @@ fn a_table_without_its_index_and_with_strange_states_is_found() {
     assert!(gone.text().contains("there is no table"), "{}", gone.text());
     assert!(Path::new(&folder.path("posthaste.db")).exists());
 }
+
+#[test]
+fn a_certificate_whose_time_is_over_is_found() {
+    let folder = used();
+    let configured = |name: &str| {
+        let (target, ca) = ("null:", folder.path(name));
+        folder.write("posthaste.toml", format!("[store]\ntls_ca = {ca:?}\n[lanes.main]\nto = {target:?}\n"));
+    };
+    folder.write("expired.pem", include_str!("certificates/expired.pem"));
+    folder.write("lasting.pem", include_str!("certificates/lasting.pem"));
+    configured("expired.pem");
+    assert!(doctor(&folder, &[]).bad("store: certificate", "failure").words().contains("the new CA"));
+    configured("lasting.pem");
+    doctor(&folder, &[]).all_ok();
+}

@@ -59,7 +59,7 @@ async fn only_the_key_of_an_operator_gives_commands() {
     let stand = stand().await;
     give(&stand.stranger(), "redrive?lane=main").await.problem(401);
     assert!(give(&stand.client, "redrive?lane=main").await.problem(403).contains("server.operators"));
-    give(&stand.admin, "redrive?lane=main").await.problem(404);
+    give(&stand.admin, "redrive?lane=main").await.problem(401);
     assert_eq!(main_lane(&stand).await["dead"], 2, "nothing was done");
     assert_eq!(stand.client.get("/v1/audit").await.json()["entries"], Value::Array(Vec::new()));
     stand.stopped().await;
@@ -69,7 +69,12 @@ async fn only_the_key_of_an_operator_gives_commands() {
 async fn every_verb_does_what_it_says_and_is_in_the_record() {
     let stand = stand().await;
     done(&stand, "redrive?lane=main&code=poison&dry_run=true", 2, 0).await;
-    done(&stand, "redrive?lane=main&id=b", 1, 1).await;
+    let counted = give(&stand.operator, "redrive?lane=main&id=c&id=a&dry_run=true").await.json();
+    assert_eq!((&counted["matched"], &counted["sample"][0]["id"]), (&1.into(), &"c".into()), "{counted}");
+    assert_eq!(counted["stopped"], false);
+    // The admin address takes commands too, with the same key.
+    let there = Client { key: stand.operator.key.clone(), ..stand.admin.clone() };
+    assert_eq!(give(&there, "redrive?lane=main&id=b&rate=100/s").await.json()["changed"], 1);
     assert_eq!(main_lane(&stand).await["waiting"], 1);
     done(&stand, "schedule?lane=main&id=b&at=2126-01-01T00:00:00Z", 1, 1).await;
     let b = stand.client.get("/v1/events/b").await.json();
@@ -122,6 +127,8 @@ async fn what_is_not_understood_is_refused_and_nothing_is_done() {
         ("prune?lane=main&older_than=1d", 400, "lane does not belong"),
         ("prune", 400, "older_than"),
         ("prune?older_than=soon", 400, "duration"),
+        ("pause?lane=main&rate=1/s", 400, "rate does not belong"),
+        ("redrive?lane=main&rate=0", 400, "rate"),
         ("seek?lane=main&yes=true", 400, "beginning"),
         ("schedule?lane=main", 400, "at"),
         ("bury?id=b", 400, "lane"),

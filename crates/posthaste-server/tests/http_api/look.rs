@@ -32,6 +32,8 @@ async fn events_are_listed_newest_first_and_in_pages() {
     assert_eq!(ids, ["e4", "e3", "e2", "e1", "e0"]);
     let odd = stand.client.get("/v1/events?type=t1&since=2000-01-01T00:00:00Z").await.json();
     assert_eq!(odd["events"].as_array().unwrap().len(), 2);
+    let two = stand.client.get("/v1/events?id=e3&id=e1").await.json();
+    assert_eq!(two["events"].as_array().map(Vec::len), Some(2), "{two}");
     let one = stand.client.get("/v1/events?id=e3").await.json();
     assert_eq!(one["events"][0]["type"], "t1");
     stand.stopped().await;

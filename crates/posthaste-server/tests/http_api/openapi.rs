@@ -54,6 +54,30 @@ async fn what_the_document_calls_open_needs_no_key_and_everything_else_does() {
     stand.stopped().await;
 }
 
+#[tokio::test]
+async fn a_key_may_do_what_the_document_says_of_its_scopes_and_nothing_else() {
+    let stand = Stand::start().await;
+    let document = stand.stranger().get("/openapi.json").await.json();
+    let by_default = document["security"].clone();
+    for (path, operations) in documented(&stand).await {
+        for (method, operation) in operations.as_object().expect("operations") {
+            let needed = operation.get("security").unwrap_or(&by_default);
+            let Some(needed) = needed[0]["key"].as_array() else { continue };
+            assert_eq!(needed.len(), 1, "{method} {path} needs one scope");
+            for (scope, client) in &stand.scoped {
+                let answer = client.ask(&method.to_uppercase(), &filled(&path), &[], b"").await;
+                assert_eq!(
+                    answer.status == 403,
+                    needed[0] != *scope,
+                    "{method} {path} with {scope}: {}",
+                    answer.text()
+                );
+            }
+        }
+    }
+    stand.stopped().await;
+}
+
 /// Whatever the document refers to is in it.
 #[tokio::test]
 async fn every_reference_of_the_document_leads_somewhere() {

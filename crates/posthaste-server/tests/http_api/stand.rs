@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use posthaste::memory::Memory;
 use posthaste::schema::{Backend, Keyring as _};
+use posthaste_server::config::payload::LaneLimits;
 use posthaste_server::http::{App, ConnectionLimits, Face, Limits, Metrics, Server, Watched, router};
 use posthaste_server::keys::ApiKey;
 use tokio::task::JoinSet;
@@ -15,6 +16,8 @@ use tokio_util::sync::CancellationToken;
 use crate::client::{Client, DEADLINE};
 
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 4096;
+/// What the lane of the topics `narrow.#` takes.
+const NARROW_BYTES_MAX: u64 = 100;
 pub(crate) const CONNECTIONS_MAX: usize = 1_200;
 
 /// The name of the key that may give commands.
@@ -26,6 +29,8 @@ pub(crate) struct Stand {
     pub(crate) client: Client,
     /// Asks with a key that may give commands.
     pub(crate) operator: Client,
+    /// Ask with keys that have one scope each, which is their name.
+    pub(crate) scoped: Vec<(&'static str, Client)>,
     /// Asks the admin address, without a key.
     pub(crate) admin: Client,
     stop: CancellationToken,
@@ -79,12 +84,20 @@ impl Stand {
         memory.add("test", &key.hash()).await.expect("memory takes a key");
         let operating = ApiKey::generate().expect("the system has a random source");
         memory.add(OPERATOR, &operating.hash()).await.expect("memory takes a second key");
+        let mut scoped = Vec::new();
+        for scope in ["read", "publish", "operate"] {
+            let key = ApiKey::generate().expect("the system has a random source");
+            memory.add(scope, &key.hash()).await.expect("memory takes a key");
+            scoped.push((scope, key));
+        }
+        let operators = [OPERATOR, "read:read", "publish:publish", "operate:operate"];
         let limits = Limits {
             payload_bytes_max: PAYLOAD_BYTES_MAX,
+            lanes: narrow_lane(),
             body_timeout: times.body,
             request_timeout: times.request,
             source: "/test".to_owned(),
-            operators: vec![OPERATOR.to_owned()],
+            operators: operators.map(|operator| operator.parse().expect("an operator")).into(),
         };
         let metrics = Metrics::install().expect("nobody else installs one");
         let app = App::new(wrap(memory), limits, metrics, watched);
@@ -98,7 +111,10 @@ impl Stand {
         }
         let client = Client { address: addresses[0], key: Some(key.expose().to_owned()) };
         let operator = Client { key: Some(operating.expose().to_owned()), ..client.clone() };
-        Self { client, operator, admin: Client { address: addresses[1], key: None }, stop, tasks }
+        let with = |key: ApiKey| Client { key: Some(key.expose().to_owned()), ..client.clone() };
+        let scoped = scoped.into_iter().map(|(scope, key)| (scope, with(key))).collect();
+        let admin = Client { address: addresses[1], key: None };
+        Self { client, operator, scoped, admin, stop, tasks }
     }
 
     /// Asks without a key.
@@ -117,6 +133,12 @@ impl Stand {
         let ended = async { while self.tasks.join_next().await.is_some() {} };
         timeout(DEADLINE, ended).await.expect("the server ends in time");
     }
+}
+
+/// A lane of these topics that takes little.
+fn narrow_lane() -> LaneLimits {
+    let topics = vec!["narrow.#".parse().expect("that is a pattern")];
+    [("narrow".to_owned(), topics, NARROW_BYTES_MAX)].into_iter().collect()
 }
 
 fn connections(times: Times) -> ConnectionLimits {

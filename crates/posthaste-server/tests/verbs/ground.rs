@@ -1,6 +1,6 @@
 //! A store of some kind with three events, `a` delivered and `b` and `c` dead, and the binary on it.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -11,10 +11,12 @@ use posthaste::schema::Backend;
 use posthaste::store::{Outcome, Owner, Room, Settled, StoreOptions, TableOptions, Then};
 use posthaste::table::Profile;
 use posthaste::target::{DeliverError, DeliverKind};
+use posthaste::time::Moment;
 use serde_json::Value;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::NoTls;
 
-use crate::folder::{Answer, Folder, Running};
+use crate::client::{Client, DEADLINE};
+use crate::folder::{Answer, Folder, Running, eventually};
 use crate::skip;
 
 /// A store, and how the binary is told of it.
@@ -23,7 +25,7 @@ pub(crate) struct Ground {
     url: String,
     is_table: bool,
     /// The database on a server, gone with [`Ground::end`].
-    database: Option<(Client, String)>,
+    database: Option<(tokio_postgres::Client, String)>,
 }
 
 impl Ground {
@@ -111,13 +113,93 @@ impl Ground {
         self
     }
 
+    /// Publishes so many more events, and lets all of them die; answers how many.
+    pub(crate) async fn add_dead(&self, count: u32) -> u64 {
+        let store = self.open().await;
+        let events = (0..count).map(|_| Envelope::new("order.placed", "{}"));
+        store.publish(events.collect()).await.unwrap();
+        let lane = LaneSpec::new("main".parse().unwrap());
+        let lease = store.acquire(&lane, &Owner::new("test")).await.unwrap().unwrap();
+        let mut claimed = Vec::new();
+        while claimed.len() < count as usize {
+            claimed.extend(store.claim(&lease, Room { events: 1_000, bytes: 1 << 20 }).await.unwrap());
+        }
+        let error = DeliverError::new(DeliverKind::Rejected, "http 400", "no such customer");
+        let dead = claimed.iter().map(|one| Settled::new(one.ticket, Outcome::Dead { error: error.clone() }));
+        store.settle(&lease, dead.collect(), Then::GiveUp).await.unwrap();
+        u64::from(count)
+    }
+
+    /// Runs a command on dead events, and stops it after it has changed the first; answers what it says.
+    pub(crate) async fn stopped_on_the_way(&self, verb: &[&str]) -> Value {
+        let store = self.open().await;
+        let dead = async || store.lanes().await.unwrap()[0].dead;
+        let before = dead().await;
+        let mut running = Running(self.command(&[verb, &["--output", "json"]].concat()).spawn().unwrap());
+        let end = std::time::Instant::now() + DEADLINE;
+        while dead().await == before {
+            assert!(std::time::Instant::now() < end, "it begins in time");
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        running.signal("TERM");
+        assert_eq!(running.code(), 0);
+        let mut said = String::new();
+        running.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"))
+    }
+
     pub(crate) fn folder(&self) -> PathBuf {
         self.folder.path("")
     }
 
     /// Writes a configuration with this store and these settings.
     pub(crate) fn configure(&self, settings: &str) {
-        self.folder.write("posthaste.toml", format!("[store]\nurl = {:?}\n{settings}", self.url));
+        let engine = if self.is_table { "engine = \"table\"\n" } else { "" };
+        self.folder.write("posthaste.toml", format!("[store]\nurl = {:?}\n{engine}{settings}", self.url));
+    }
+
+    /// Publishes an event whose time comes in an hour.
+    pub(crate) async fn publish_for_later(&self, name: &str) {
+        let mut event = Envelope::new("order.placed", "{}");
+        event.id = self.id(name);
+        event.available = Some(Moment::In(std::time::Duration::from_secs(3600)));
+        self.open().await.publish(vec![event]).await.unwrap();
+    }
+
+    /// The binary, which asks the server at this address.
+    #[track_caller]
+    pub(crate) fn json_through(&self, server: &Client, verb: &[&str]) -> Value {
+        let address = format!("http://{}", server.address);
+        let key = self.folder.path("posthaste.key").display().to_string();
+        let through = ["--server", &address, "--key-file", &key, "--output", "json"];
+        let answer = self.folder.run(&[verb, &through].concat());
+        assert_eq!(answer.code, 0, "{verb:?}: {}", answer.stderr);
+        answer.json()
+    }
+
+    /// A relay that drives `main` to nowhere and shows itself on its admin address; answers it and a client with its key.
+    pub(crate) fn relay_with_rest(&self) -> (Running, Client) {
+        self.configure(
+            "[server]\nadmin_listen = \"127.0.0.1:0\"\noperators = [\"first\"]\n[lanes.main]\nto = \"null:\"\n",
+        );
+        let mut relay = Running(self.folder.command(&["relay"]).spawn().unwrap());
+        let mut log = BufReader::new(relay.0.stderr.take().unwrap()).lines();
+        let address = log.find_map(|line| {
+            let line = line.unwrap();
+            let (_, rest) =
+                line.split_once("127.0.0.1:").filter(|_| line.contains("commands are to be had"))?;
+            let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            format!("127.0.0.1:{port}").parse().ok()
+        });
+        // Nobody may wait for somebody to read what it says.
+        std::thread::spawn(move || log.for_each(drop));
+        let file = self.folder.path("posthaste.key");
+        let key = eventually("the key is there", || {
+            std::fs::read_to_string(&file).ok().filter(|key| key.ends_with('\n'))
+        });
+        let client =
+            Client { address: address.expect("it says where it listens"), key: Some(key.trim().to_owned()) };
+        (relay, client)
     }
 
     /// The id of an event with this name; a table may want a UUID.
@@ -203,7 +285,7 @@ impl Ground {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the driver's connection lives as long as its client")]
-async fn connect(url: &str) -> Client {
+async fn connect(url: &str) -> tokio_postgres::Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(async move { drop(connection.await) });
     client

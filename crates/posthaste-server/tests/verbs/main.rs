@@ -5,7 +5,6 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic where it is surprised")]
 
 #[path = "../http_api/client.rs"]
-#[expect(dead_code, reason = "shared with the tests of the server")]
 mod client;
 #[path = "../cli/folder.rs"]
 #[expect(dead_code, reason = "shared with the tests of the command line")]
@@ -27,6 +26,8 @@ fn what_all_can(ground: &Ground) {
     let events = ground.json(&["event", "list"]);
     assert_eq!(ids(&events), ["c", "b", "a"].map(|id| ground.id(id)), "the newest first");
     assert_eq!(ids(&ground.json(&["event", "list", "--id", &ground.id("b")])), [ground.id("b")]);
+    let two = ["event", "list", "--id", &ground.id("a"), "--id", &ground.id("c")];
+    assert_eq!(ids(&ground.json(&two)), ["c", "a"].map(|id| ground.id(id)));
     assert_eq!(ids(&ground.json(&["event", "list", "--state", "delivered"])), [ground.id("a")]);
     assert_eq!(ids(&ground.json(&["event", "list", "--type", "order.placed", "--since", "1h"])).len(), 3);
     assert_eq!(ids(&ground.json(&["event", "list", "--until", "1h"])).len(), 0);
@@ -48,8 +49,14 @@ fn what_all_can(ground: &Ground) {
     assert_eq!(ground.json(&["stats"])["total"]["dead"], 2);
 
     let one = ground.id("b");
-    assert_eq!(ground.applied(&["dead", "redrive", "--lane", "main", "--dry-run"]), (2, 0));
-    assert_eq!(ground.applied(&["dead", "redrive", "--lane", "main", "--id", &one]), (1, 1));
+    let counted = ground.json(&["dead", "redrive", "--lane", "main", "--dry-run"]);
+    assert_eq!((&counted["matched"], &counted["changed"]), (&json!(2), &json!(0)), "{counted}");
+    assert_eq!(sample(&counted), ["c", "b"].map(|id| ground.id(id)), "a few of them are shown");
+    let shown = ground.ok(&["dead", "redrive", "--lane", "main", "--dry-run"]);
+    assert!(shown.starts_with("would redrive 2 dead events\n") && shown.contains(&one), "{shown}");
+    ground.refused(&["dead", "redrive", "--lane", "main", "--rate", "0/s"], 2, "rate");
+    let redrive = ["dead", "redrive", "--lane", "main", "--id", &one, "--rate", "50/s"];
+    assert_eq!(ground.applied(&redrive), (1, 1));
     assert_eq!(ground.relay(), 1);
     assert_eq!(ground.applied(&["replay", "--lane", "main", "--id", &ground.id("a"), "--dry-run"]), (1, 0));
     assert_eq!(ground.applied(&["replay", "--lane", "main", "--id", &ground.id("a")]), (1, 1));
@@ -113,21 +120,40 @@ fn what_a_log_can(ground: &Ground) {
     assert!(entries.iter().all(|entry| entry["via"].as_str().unwrap().starts_with("cli@")), "{record:#}");
 }
 
+/// What a table can do beyond: `c` is dead, and is put off, buried and given up.
+fn what_a_table_can(ground: &Ground) {
+    let codes = ground.json(&["dead", "list", "--by", "code"]);
+    assert_eq!((&codes["codes"][0]["code"], &codes["codes"][0]["events"]), (&json!("http 400"), &json!(1)));
+    assert_eq!(ground.applied(&["dead", "redrive", "--lane", "main"]), (1, 1));
+    assert_eq!(ground.applied(&["event", "schedule", "--lane", "main", "--at", "1h"]), (1, 1));
+    assert_eq!(ground.relay(), 0, "its time has not come");
+    let counted = ground.json(&["event", "bury", "--lane", "main", "--dry-run"]);
+    assert_eq!((&counted["matched"], sample(&counted)), (&json!(1), vec![ground.id("c")]), "{counted}");
+    assert_eq!(ground.applied(&["event", "bury", "--lane", "main", "--reason", "no such customer"]), (1, 1));
+    assert_eq!(ids(&ground.json(&["dead", "list", "--code", "buried"])), [ground.id("c")]);
+    ground.refused(&["event", "bury", "--lane", "main"], 6, "waiting events");
+    ground.adds_up();
+    ground.refused(&["dead", "discard", "--lane", "main"], 2, "--yes");
+    assert_eq!(ground.applied(&["dead", "discard", "--lane", "main", "--reason", "left", "--yes"]), (1, 1));
+    assert_eq!(ids(&ground.json(&["event", "list", "--state", "discarded"])), [ground.id("c")]);
+    assert!(ground.ok(&["event", "show", &ground.id("c")]).contains("left"));
+    ground.refused(&["dead", "redrive", "--lane", "main"], 6, "dead events");
+    let total = ground.json(&["stats"])["total"].clone();
+    assert_eq!((&total["dead"], &total["discarded"]), (&json!(0), &json!(1)), "{total}");
+    ground.adds_up();
+}
+
 /// What a table of somebody else has no place for.
 fn what_a_table_cannot(ground: &Ground) {
     let before = ground.json(&["event", "list"]);
     for verb in [
-        &["dead", "discard", "--lane", "main", "--yes"][..],
-        &["event", "erase", "--lane", "main", "--yes"],
-        &["event", "bury", "--lane", "main"],
-        &["event", "schedule", "--lane", "main", "--at", "1h"],
+        &["event", "erase", "--id", &ground.id("a"), "--yes"][..],
         &["lane", "pause", "main"],
         &["lane", "resume", "main"],
         &["lane", "seek", "main", "--to", "beginning", "--yes"],
         &["lane", "remove", "main", "--yes"],
         &["lane", "rebase", "--yes"],
         &["audit"],
-        &["dead", "list", "--by", "code"],
     ] {
         ground.refused(verb, 2, "table");
     }
@@ -137,6 +163,11 @@ fn what_a_table_cannot(ground: &Ground) {
     assert_eq!(ids(&ground.json(&["event", "list"])), [ground.id("c")]);
     assert_eq!(ground.applied(&["prune", "--delivered-age", "0s", "--dead-age", "0s", "--yes"]), (1, 1));
     assert_eq!(ids(&ground.json(&["event", "list"])).len(), 0);
+}
+
+/// The ids of the sample that a dry run shows.
+fn sample(counted: &Value) -> Vec<String> {
+    ids(&json!({ "events": counted["sample"] }))
 }
 
 fn ids(page: &Value) -> Vec<String> {
@@ -175,6 +206,7 @@ async fn every_verb_over_rest_on_a_log_on_postgres() {
 async fn every_verb_on_a_reference_table_in_sqlite() {
     let ground = Ground::sqlite_table().await;
     what_all_can(&ground);
+    what_a_table_can(&ground);
     what_a_table_cannot(&ground);
 }
 
@@ -184,6 +216,48 @@ async fn every_verb_on_a_reference_table_on_postgres() {
         return;
     };
     what_all_can(&ground);
+    what_a_table_can(&ground);
     what_a_table_cannot(&ground);
     ground.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_verb_over_rest_on_a_reference_table_in_sqlite() {
+    rest::every_verb_of_a_table(&Ground::sqlite_table().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_verb_over_rest_on_a_reference_table_on_postgres() {
+    let trial = "every_verb_over_rest_on_a_reference_table_on_postgres";
+    let Some(ground) = Ground::postgres_table(trial).await else { return };
+    rest::every_verb_of_a_table(&ground).await;
+    ground.end().await;
+}
+
+/// Stops a redrive of many events at one a second, and sees what it says and did.
+async fn stops_when_asked(ground: &Ground) {
+    let dead = 2 + ground.add_dead(58).await;
+    let said = ground.stopped_on_the_way(&["dead", "redrive", "--lane", "main", "--rate", "1/s"]).await;
+    assert!(said["stopped"] == true && said["changed"].as_u64().is_some_and(|changed| changed > 0), "{said}");
+    let changed = said["changed"].as_u64().unwrap();
+    assert!(changed < dead, "it was stopped before the end");
+    let total = ground.json(&["stats"])["total"].clone();
+    assert_eq!(total["dead"], dead - changed, "what it says it did is what it did: {total}");
+    ground.adds_up();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_is_stopped_says_and_records_what_it_did() {
+    let mut grounds = vec![Ground::sqlite_log().await];
+    grounds.extend(Ground::postgres_log("a_command_that_is_stopped_says_and_records_what_it_did").await);
+    for ground in grounds {
+        stops_when_asked(&ground).await;
+        let record = ground.json(&["audit", "--verb", "redrive"]);
+        let entries = record["entries"].as_array().unwrap();
+        assert!(entries.iter().any(|entry| entry["filter"]["stopped"] == true), "{record:#}");
+        let recorded: u64 = entries.iter().map(|entry| entry["changed"].as_u64().unwrap()).sum();
+        assert_eq!(recorded, 60 - ground.json(&["stats"])["total"]["dead"].as_u64().unwrap(), "{record:#}");
+        ground.end().await;
+    }
+    stops_when_asked(&Ground::sqlite_table().await).await;
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::Client;
+use crate::client::{Client, DEADLINE};
 use crate::ground::Ground;
 use crate::process::Process;
 
@@ -33,16 +33,108 @@ async fn look(client: &Client, path: &str) -> Value {
     document
 }
 
+/// The same words on the command line, through the server.
+fn by_the_command_line(ground: &Ground, server: &Client) {
+    let two = ground.json_through(server, &["event", "list", "--id", "a", "--id", "b"]);
+    assert_eq!(crate::ids(&two), ["b", "a"]);
+    let counted =
+        ground.json_through(server, &["dead", "redrive", "--lane", "main", "--id", "c", "--dry-run"]);
+    assert_eq!(
+        (&counted["matched"], crate::sample(&counted)),
+        (&json!(1), vec!["c".to_owned()]),
+        "{counted}"
+    );
+    for verb in ["pause", "resume"] {
+        assert_eq!(ground.json_through(server, &["lane", verb, "main"])["changed"], 1);
+    }
+}
+
+/// Every verb of a table, by a relay's admin address; what a table has no place for is refused with why.
+pub(crate) async fn every_verb_of_a_table(ground: &Ground) {
+    ground.publish_for_later("d").await;
+    let (mut relay, client) = ground.relay_with_rest();
+    let client = &client;
+    let id = |name: &str| ground.id(name);
+    let stranger = Client { key: None, ..client.clone() };
+    stranger.get("/v1/events").await.problem(401);
+    assert_eq!(stranger.get("/stats").await.json()["dead_count"], 2);
+    let dead = look(client, &format!("/v1/events?state=dead&id={}&id={}", id("a"), id("c"))).await;
+    assert_eq!(crate::ids(&dead), [id("c")]);
+    assert_eq!(look(client, &format!("/v1/events/{}", id("b"))).await["data"], json!({"n": 2}));
+    assert_eq!(look(client, "/v1/dead/codes").await["codes"][0]["events"], 2);
+    let two = ["event", "list", "--id", &id("a"), "--id", &id("b")];
+    assert_eq!(crate::ids(&ground.json_through(client, &two)), [id("b"), id("a")]);
+
+    let counted = ground.json_through(client, &["dead", "redrive", "--lane", "main", "--dry-run"]);
+    assert_eq!(
+        (&counted["matched"], crate::sample(&counted)),
+        (&json!(2), vec![id("c"), id("b")]),
+        "{counted}"
+    );
+    assert_eq!(give(client, &format!("redrive?lane=main&id={}", id("b"))).await, (1, 1));
+    until_delivered(client, 2).await;
+    assert_eq!(give(client, &format!("replay?lane=main&id={}", id("a"))).await, (1, 1));
+    until_delivered(client, 2).await;
+    let later = format!("schedule?lane=main&id={}&at=2126-01-01T00:00:00Z", id("d"));
+    assert_eq!(give(client, &later).await, (1, 1));
+    let d = look(client, &format!("/v1/events/{}", id("d"))).await;
+    assert_eq!(d["lanes"][0]["available_at"], "2126-01-01T00:00:00Z", "{d}");
+    assert_eq!(give(client, &format!("bury?lane=main&id={}&reason=wrong", id("d"))).await, (1, 1));
+    assert_eq!(give_for_good(client, &format!("discard?lane=main&reason=left&id={}", id("c"))).await, (1, 1));
+    let lane = look(client, "/v1/lanes/main").await;
+    let totals = ["delivered", "waiting", "dead", "discarded"].map(|name| lane[name].as_u64().unwrap());
+    assert_eq!(totals, [2, 0, 1, 1], "{lane}");
+
+    let erase = format!("erase?id={}&yes=true", id("a"));
+    for refused in [
+        &*erase,
+        "pause?lane=main",
+        "resume?all=true",
+        "seek?lane=main&to=end&yes=true",
+        "remove?lane=main&yes=true",
+        "rebase?yes=true",
+    ] {
+        let answer = client.ask("POST", &format!("/v1/commands/{refused}"), &[], b"").await;
+        assert!(answer.problem(400).contains("table"), "{refused}");
+    }
+    assert!(client.get("/v1/audit").await.problem(404).contains("table"));
+    assert_eq!(give(client, "prune?older_than=0s").await, (2, 2));
+    assert_eq!(give_for_good(client, "prune?dead_older_than=0s").await, (2, 2));
+    assert_eq!(crate::ids(&look(client, "/v1/events").await).len(), 0);
+    relay.signal("TERM");
+    assert_eq!(relay.code(), 0);
+}
+
+/// Waits until nothing is pending but what is for later, and so many are delivered.
+async fn until_delivered(client: &Client, count: u64) {
+    let end = std::time::Instant::now() + DEADLINE;
+    loop {
+        let lane = look(client, "/v1/lanes/main").await;
+        if lane["delivered"] == count && lane["unread"] == 0 {
+            return;
+        }
+        assert!(std::time::Instant::now() < end, "waited too long: {lane}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
 /// Every verb of a log, on a store with `a` delivered and `b` and `c` dead.
 pub(crate) async fn every_verb(ground: &Ground) {
-    ground.configure("[server]\noperators = [\"first\"]\n");
+    ground.configure("[server]\noperators = [\"first\", \"grafana:read\"]\n");
+    ground.refused(&["key", "add", "grafana"], 2, "posthaste serve");
     let server = Process::start(&ground.folder()).await;
     let client = &server.client;
+    let key = ground.ok(&["key", "add", "grafana"]).trim().to_owned();
+    let grafana = Client { key: Some(key), ..client.clone() };
+    assert_eq!(grafana.get("/v1/lanes").await.status, 200);
+    grafana.publish(r#"{"type":"x"}"#).await.problem(403);
+    grafana.ask("POST", "/v1/commands/pause?lane=main", &[], b"").await.problem(403);
     let events = look(client, "/v1/events?lane=main&state=dead&code=http%20400&error=CUSTOMER").await;
     assert_eq!(crate::ids(&events), ["c", "b"]);
     assert_eq!(look(client, "/v1/events/b").await["data"], json!({"n": 2}));
     assert_eq!(look(client, "/v1/dead/codes?lane=main").await["codes"][0]["events"], 2);
     assert_eq!(look(client, "/v1/lanes").await["lanes"], json!([look(client, "/v1/lanes/main").await]));
+    by_the_command_line(ground, client);
 
     assert_eq!(give(client, "redrive?lane=main&dry_run=true").await, (2, 0));
     assert_eq!(give(client, "redrive?lane=main&id=b").await, (1, 1));
@@ -71,8 +163,8 @@ pub(crate) async fn every_verb(ground: &Ground) {
     assert_eq!(
         verbs,
         [
-            "redrive", "schedule", "bury", "redrive", "replay", "discard", "erase", "pause", "resume",
-            "seek", "prune", "remove"
+            "pause", "resume", "redrive", "schedule", "bury", "redrive", "replay", "discard", "erase",
+            "pause", "resume", "seek", "prune", "remove"
         ],
         "{record:#}"
     );

@@ -65,6 +65,14 @@ impl Journal {
         self.has_begun = true;
         Some((note, std::mem::take(&mut self.unrecorded)))
     }
+
+    /// What is to be written when somebody stopped it between two steps.
+    pub(in crate::store) fn stopped(&mut self) -> (Note, Applied) {
+        let mut note = if self.has_begun { self.note.part("rest") } else { self.note.clone() };
+        note.fields.insert("stopped".to_owned(), true.into());
+        self.has_begun = true;
+        (note, std::mem::take(&mut self.unrecorded))
+    }
 }
 
 #[cfg(test)]

@@ -70,6 +70,8 @@ async fn a_connection_is_encrypted_and_verified_or_not_made() {
     for mode in ["", "&sslmode=require", "&sslmode=verify-ca", "&sslmode=verify-full"] {
         stand.ask("db.example", &format!("{trusts_us}{mode}")).await.unwrap();
     }
+    // Whom it has met is remembered, for whoever wants to know how long their certificates are valid.
+    assert!(posthaste::certificates::met().iter().any(|(name, der)| name == "db.example" && !der.is_empty()));
     stand
         .refused("db.example", &trusts_other, &["not trusted here", "sslrootcert=FILE", "store.tls_ca"])
         .await;

@@ -1,8 +1,8 @@
 //! What operators see and do.
 
 use super::{Asked, NOW, as_text, column, event_columns, from_text, list, micros, moment, payload};
-use crate::table::text::{also_set, since_when, unlocked};
-use crate::table::{Column, Shape, StateName};
+use crate::table::text::{sets, since_when};
+use crate::table::{Column, RowChange, Shape, StateName};
 
 /// Only what is asked stands in the text: a condition that is switched off by a parameter keeps every index from being used.
 fn matching(shape: &Shape, which: &str, asked: Asked) -> String {
@@ -82,22 +82,22 @@ pub(super) fn find_count(shape: &Shape, which: &str, asked: Asked) -> String {
     )
 }
 
-pub(super) fn again(shape: &Shape, which: &str, asked: Asked) -> String {
-    let (available, since) = (column(shape, Column::AvailableAt), moment("?9"));
-    let but_due = if asked.but_due_since {
-        format!(" AND ({available} IS NULL OR {available} < {since} OR {available} > {NOW})")
-    } else {
-        String::new()
+/// What the change was given is `?9`.
+pub(super) fn change(shape: &Shape, which: &str, asked: Asked, change: RowChange) -> String {
+    let (available, moment) = (column(shape, Column::AvailableAt), moment("?9"));
+    let (value, also) = match change {
+        RowChange::Again if asked.but_due_since => (
+            moment.as_str(),
+            format!(" AND ({available} IS NULL OR {available} < {moment} OR {available} > {NOW})"),
+        ),
+        RowChange::Again => (moment.as_str(), String::new()),
+        RowChange::Schedule => (moment.as_str(), format!(" AND NOT ({available} <=> {moment})")),
+        RowChange::Bury | RowChange::Discard => ("?9", String::new()),
     };
     format!(
-        "UPDATE {} AS t SET {} = {}, {} = 0, {} = {NOW}, {}{} WHERE {}{but_due} ORDER BY {}, {} LIMIT ?8",
+        "UPDATE {} AS t SET {} WHERE {}{also} ORDER BY {}, {} LIMIT ?8",
         shape.profile.table.quoted(),
-        column(shape, Column::Status),
-        shape.profile.states.pending.literal(),
-        column(shape, Column::Attempts),
-        column(shape, Column::AvailableAt),
-        unlocked(shape, NOW),
-        also_set(shape, Column::DeliveredAt, "NULL"),
+        sets(shape, change, NOW, value),
         matching(shape, which, asked),
         column(shape, Column::CreatedAt),
         page_tie(shape),

@@ -13,7 +13,7 @@ mod settle;
 pub use insert::MysqlInsert;
 
 use super::text::{self, As};
-use super::{Column, Kind, Shape};
+use super::{Column, Kind, RowChange, Shape};
 use crate::admin::EventState;
 
 /// What the relay asks the catalog about a table: schema or NULL, name.
@@ -216,9 +216,14 @@ impl MysqlTableSql {
         MysqlText::of(&look::find_count(&self.shape, which, asked))
     }
 
-    /// Makes rows pending again, with a fresh budget, the earliest first; values as [`find`](Self::find).
-    pub fn again(&self, which: &str, asked: Asked) -> MysqlText {
-        MysqlText::of(&look::again(&self.shape, which, asked))
+    /// Changes rows, the earliest first; values as [`find`](Self::find), then (9) what the change was given: a moment or an error.
+    pub fn change(&self, which: &str, asked: Asked, change: RowChange) -> MysqlText {
+        MysqlText::of(&look::change(&self.shape, which, asked, change))
+    }
+
+    /// The condition that rows wait and no relay has them.
+    pub fn unclaimed(&self) -> String {
+        text::unclaimed(&self.shape)
     }
 
     /// The condition that rows are in this state; `None` where a table cannot tell it.

@@ -1,8 +1,8 @@
 //! What operators see and do.
 
-use super::super::{Column, Shape, StateName};
+use super::super::{Column, RowChange, Shape, StateName};
 use super::{address, event_columns, id_array, is_among, payload, text_or_null, time_or_null};
-use crate::table::text::{self, also_set};
+use crate::table::text;
 
 /// Rows that match: ids (`$1`), type (`$2`), key (`$3`), since (`$4`), until (`$5`), and lie after a place (`$6`, `$7`).
 fn matching(shape: &Shape, which: &str) -> String {
@@ -57,25 +57,28 @@ pub(super) fn find_count(shape: &Shape, which: &str) -> String {
     )
 }
 
-/// But those that became due since a moment (`$9`), by this very command.
-pub(super) fn again(shape: &Shape, which: &str) -> String {
-    let table = shape.profile.table.quoted();
+/// What the change was given is `$9`.
+pub(super) fn change(shape: &Shape, which: &str, change: RowChange) -> String {
+    let (table, available) = (shape.profile.table.quoted(), shape.needed(Column::AvailableAt));
+    let (value, also) = match change {
+        RowChange::Again => (
+            "$9::timestamptz",
+            format!(
+                "($9::timestamptz IS NULL OR t.{available} IS NULL OR t.{available} < $9::timestamptz OR t.{available} > now())"
+            ),
+        ),
+        RowChange::Schedule => ("$9::timestamptz", format!("t.{available} IS DISTINCT FROM $9::timestamptz")),
+        RowChange::Bury | RowChange::Discard => ("$9::text", "$9::text IS NOT NULL".to_owned()),
+    };
     format!(
-        "WITH chosen AS MATERIALIZED (SELECT t.{at} AS at FROM {table} AS t WHERE {matching}
-    AND ($9::timestamptz IS NULL OR t.{available} IS NULL OR t.{available} < $9::timestamptz OR t.{available} > now())
+        "WITH chosen AS MATERIALIZED (SELECT t.{at} AS at FROM {table} AS t WHERE {matching} AND {also}
     ORDER BY t.{created}, {tie} LIMIT $8::int8 FOR UPDATE OF t SKIP LOCKED)
-UPDATE {table} AS t SET {status} = {pending}, {attempts} = 0, {available} = now(), {unlocked}{delivered}
-WHERE {among}",
+UPDATE {table} AS t SET {sets} WHERE {among}",
         at = address(shape),
         matching = matching(shape, which),
-        status = shape.needed(Column::Status),
-        pending = shape.profile.states.pending.literal(),
-        attempts = shape.needed(Column::Attempts),
-        available = shape.needed(Column::AvailableAt),
         created = shape.needed(Column::CreatedAt),
         tie = page_tie(shape),
-        unlocked = text::unlocked(shape, "now()"),
-        delivered = also_set(shape, Column::DeliveredAt, "NULL"),
+        sets = text::sets(shape, change, "now()", value),
         among = is_among(shape, "SELECT at FROM chosen"),
     )
 }

@@ -9,7 +9,7 @@ mod settle;
 
 use self::claim::Ordered;
 use super::text::{self, As};
-use super::{Column, Kind, Shape};
+use super::{Column, Kind, RowChange, Shape};
 
 /// What the relay asks the catalog about a table: its columns, and what this user may do with them.
 const COLUMNS: &str = include_str!("columns.sql");
@@ -119,10 +119,14 @@ impl PostgresTableSql {
         look::find_count(&self.shape, which)
     }
 
-    /// Makes rows pending again, with a fresh budget, the earliest first; parameters as [`find`](Self::find), then the moment since
-    /// which rows became due that are not meant.
-    pub fn again(&self, which: &str) -> String {
-        look::again(&self.shape, which)
+    /// Changes rows, the earliest first; parameters as [`find`](Self::find), then what the change was given: a moment or an error.
+    pub fn change(&self, which: &str, change: RowChange) -> String {
+        look::change(&self.shape, which, change)
+    }
+
+    /// The condition that rows wait and no relay has them.
+    pub fn unclaimed(&self) -> String {
+        text::unclaimed(&self.shape)
     }
 
     /// The condition that rows are in this state; `None` where a table cannot tell it.

@@ -8,8 +8,8 @@ mod claim;
 mod look;
 mod settle;
 
-use super::text::{self, As, also_set, unlocked};
-use super::{Column, Shape};
+use super::text::{self, As, also_set};
+use super::{Column, RowChange, Shape};
 use crate::admin::EventState;
 use claim::{pick, take};
 use look::{matching, old, page_tie, prune};
@@ -130,26 +130,30 @@ ORDER BY t.{} DESC, {} DESC LIMIT ?8",
         )
     }
 
-    /// Makes rows pending again, with a fresh budget, the earliest first; parameters as [`find`](Self::find), then the moment since
-    /// which rows became due that are not meant.
-    pub fn again(&self, which: &str) -> String {
+    /// Changes rows, the earliest first; parameters as [`find`](Self::find), then what the change was given: a moment or an error.
+    pub fn change(&self, which: &str, change: RowChange) -> String {
         let s = &self.shape;
         let id = s.needed(Column::Id);
         let due = time(&format!("t.{}", s.needed(Column::AvailableAt)));
+        let also = match change {
+            RowChange::Again => format!("(?10 IS NULL OR {due} IS NULL OR {due} < ?10 OR {due} > ?9)"),
+            RowChange::Schedule => format!("{due} IS NOT ?10"),
+            RowChange::Bury | RowChange::Discard => "?10 IS NOT NULL".to_owned(),
+        };
         format!(
-            "UPDATE {table} AS u SET {} = {}, {} = 0, {} = ?9, {}{} WHERE u.{id} IN (SELECT t.{id} FROM {table} AS t WHERE {}
-    AND (?10 IS NULL OR {due} IS NULL OR {due} < ?10 OR {due} > ?9) ORDER BY {}, {} LIMIT ?8)",
-            s.needed(Column::Status),
-            s.profile.states.pending.literal(),
-            s.needed(Column::Attempts),
-            s.needed(Column::AvailableAt),
-            unlocked(s, "?9"),
-            also_set(s, Column::DeliveredAt, "NULL"),
+            "UPDATE {table} AS u SET {} WHERE u.{id} IN (SELECT t.{id} FROM {table} AS t WHERE {} AND {also}
+    ORDER BY {}, {} LIMIT ?8)",
+            text::sets(s, change, "?9", "?10"),
             matching(s, which),
             time(&format!("t.{}", s.needed(Column::CreatedAt))),
             page_tie(s),
             table = s.profile.table.quoted(),
         )
+    }
+
+    /// The condition that rows wait and no relay has them.
+    pub fn unclaimed(&self) -> String {
+        text::unclaimed(&self.shape)
     }
 
     /// The condition that rows are in this state, by the parameter `?9` as now; `None` where a table cannot tell it.

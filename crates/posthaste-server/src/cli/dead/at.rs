@@ -8,6 +8,7 @@ use posthaste::lane::LaneName;
 use super::super::act::Action;
 use super::super::context::Context;
 use super::super::filter::{self, FilterArgs};
+use super::super::way::Way;
 use crate::exit::Failure;
 
 /// At which broker, in which group.
@@ -24,6 +25,7 @@ pub(in crate::cli) struct BrokerArgs {
 /// A broker's dead letters, and which of them.
 pub(super) struct Letters {
     pub(super) admin: Arc<dyn Admin>,
+    way: Way,
     pub(super) filter: Filter,
 }
 
@@ -38,22 +40,15 @@ impl BrokerArgs {
         }
         let mut filter = args.filter(Some(EventState::Dead));
         filter.lane.clone_from(&self.group);
-        Ok(Some(Letters { admin: open(url)?, filter }))
+        let admin = open(url)?;
+        Ok(Some(Letters { way: Way::Broker(Arc::clone(&admin)), admin, filter }))
     }
 }
 
 impl Letters {
     /// What is done to them, and said about it.
     pub(super) fn action<'a>(&'a self, context: &'a Context) -> Action<'a> {
-        Action {
-            context,
-            admin: &*self.admin,
-            filter: &self.filter,
-            object: String::new(),
-            what: "dead events",
-            nothing_fails: true,
-            failure: |error| Failure::target(&error),
-        }
+        Action::on_events(context, &self.way, &self.filter, "dead events")
     }
 }
 

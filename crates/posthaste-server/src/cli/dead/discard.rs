@@ -26,10 +26,10 @@ pub(in crate::cli) struct Args {
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let discard = |dry_run| Command::Discard { reason: args.reason.clone(), dry_run };
     if let Some(letters) = args.at.letters(&args.filter)? {
-        return letters.action(context).run_step_by_step(args.consent, discard).await;
+        return letters.action(context).run(args.consent, discard).await;
     }
     let filter = dead_of_a_lane(&args.filter)?;
-    let store = context.existing_store().await?;
-    let action = Action::on_events(context, &*store, &filter, "dead events");
-    action.run_for_good(args.consent, discard).await
+    let way = context.way().await?;
+    let action = Action::on_events(context, &way, &filter, "dead events");
+    action.run(args.consent, discard).await
 }

@@ -1,6 +1,6 @@
 //! `posthaste dead redrive`: sends dead events again.
 
-use super::super::act::{Action, Consent, DryRun};
+use super::super::act::{Action, Consent, DryRun, How, RateArgs};
 use super::super::context::Context;
 use super::super::filter::FilterArgs;
 use super::at::{BrokerArgs, redrive};
@@ -17,14 +17,21 @@ pub(in crate::cli) struct Args {
     /// `--yes` is needed with --broker only.
     #[command(flatten)]
     consent: Consent,
+    #[command(flatten)]
+    rate: RateArgs,
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     if let Some(letters) = args.at.letters(&args.filter)? {
-        return letters.action(context).run_step_by_step(args.consent, redrive).await;
+        if args.rate.rate.is_some() {
+            return Err(Failure::usage(
+                "redrive: --rate is for events of a store; a broker's letters go one by one",
+            ));
+        }
+        return letters.action(context).run(args.consent, redrive).await;
     }
     let filter = dead_of_a_lane(&args.filter)?;
-    let store = context.existing_store().await?;
-    let action = Action::on_events(context, &*store, &filter, "dead events");
-    action.run(DryRun { dry_run: args.consent.dry_run }, redrive).await
+    let way = context.way().await?;
+    let action = Action::on_events(context, &way, &filter, "dead events");
+    action.run(How::from(DryRun { dry_run: args.consent.dry_run }).at(args.rate), redrive).await
 }

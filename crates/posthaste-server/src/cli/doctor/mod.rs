@@ -3,6 +3,7 @@
 //! A check is one that a store or a target makes of itself (`Schema::examine`, `Target::examine`), or a function in one of the
 //! files here. Each has an end, none changes anything, and one that fails hides no other.
 
+mod certificates;
 mod files;
 mod lanes;
 mod report;
@@ -34,8 +35,10 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         notes.map(|note| Finding::warning("environment", note, Mend::words("look at the environment"))),
     );
     found.extend(files::examine(config, context.key_file()));
+    found.extend(certificates::of_files(config));
     found.extend(store::examine(context).await);
     found.extend(targets::examine(config, &args.group).await);
+    found.extend(certificates::of_servers());
     report::show(&found, context.json())
 }
 

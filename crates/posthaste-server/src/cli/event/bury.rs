@@ -22,7 +22,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let filter = of_a_lane("bury", &args.filter)?;
-    let store = context.existing_store().await?;
-    let action = Action::on_events(context, &*store, &filter, "waiting events");
+    let way = context.way().await?;
+    let action = Action::on_events(context, &way, &filter, "waiting events");
     action.run(args.dry_run, |dry_run| Command::Bury { reason: args.reason.clone(), dry_run }).await
 }

@@ -23,8 +23,8 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
             "erase: say which events, by --id, --lane, --type, --topic, --key, --since or --until",
         ));
     }
-    let store = context.existing_store().await?;
-    let mut action = Action::on_events(context, &*store, &filter, "events");
+    let way = context.way().await?;
+    let mut action = Action::on_events(context, &way, &filter, "events");
     action.object = "the payloads of ".to_owned();
-    action.run_for_good(args.consent, |dry_run| Command::Erase { dry_run }).await
+    action.run(args.consent, |dry_run| Command::Erase { dry_run }).await
 }

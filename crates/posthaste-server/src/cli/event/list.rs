@@ -56,7 +56,7 @@ pub(in crate::cli) async fn run(args: &Args, context: &Context) -> Result<(), Fa
 }
 
 /// A table for people. Most topics are the type; then a column less leaves room for the rest.
-fn show(page: &EventPage) -> Result<(), Failure> {
+pub(in crate::cli) fn show(page: &EventPage) -> Result<(), Failure> {
     let mut head = vec!["TIME (UTC)", "ID", "TYPE", "TOPIC", "KEY", "LANES"];
     let mut rows: Vec<_> = page.events.iter().map(row).collect();
     if page.events.iter().all(|event| event.topic == event.event_type) {

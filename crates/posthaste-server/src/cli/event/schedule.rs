@@ -24,7 +24,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let filter = of_a_lane("schedule", &args.filter)?;
-    let store = context.existing_store().await?;
-    let action = Action::on_events(context, &*store, &filter, "events that wait for their time");
+    let way = context.way().await?;
+    let action = Action::on_events(context, &way, &filter, "events that wait for their time");
     action.run(args.dry_run, |dry_run| Command::Schedule { at: args.at, dry_run }).await
 }

@@ -21,16 +21,15 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) async fn run(args: &Args, pause: bool, context: &Context) -> Result<(), Failure> {
-    let store = context.existing_store().await?;
+    let way = context.way().await?;
     let filter = only(args.lane.as_ref());
     let action = Action {
         context,
-        admin: &*store,
+        way: &way,
         filter: &filter,
         object: String::new(),
         what: "lanes",
         nothing_fails: true,
-        failure: Failure::from,
     };
     let command = move |_| if pause { Command::Pause } else { Command::Resume };
     action.run(DryRun { dry_run: false }, command).await

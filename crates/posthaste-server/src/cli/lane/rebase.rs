@@ -17,15 +17,14 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    let store = context.existing_store().await?;
+    let way = context.way().await?;
     let action = Action {
         context,
-        admin: &*store,
+        way: &way,
         filter: &Filter::default(),
         object: "all lanes with ".to_owned(),
         what: "events, which come or come again",
         nothing_fails: false,
-        failure: Failure::from,
     };
-    action.run_for_good(args.consent, |dry_run| Command::Rebase { upgraded: args.upgraded, dry_run }).await
+    action.run(args.consent, |dry_run| Command::Rebase { upgraded: args.upgraded, dry_run }).await
 }

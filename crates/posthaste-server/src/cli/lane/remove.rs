@@ -20,16 +20,15 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    let store = context.existing_store().await?;
+    let way = context.way().await?;
     let filter = only(Some(&args.lane));
     let action = Action {
         context,
-        admin: &*store,
+        way: &way,
         filter: &filter,
         object: format!("lane {} with ", args.lane),
         what: "parked events",
         nothing_fails: false,
-        failure: Failure::from,
     };
-    action.run_for_good(args.consent, |dry_run| Command::Remove { dry_run }).await
+    action.run(args.consent, |dry_run| Command::Remove { dry_run }).await
 }

@@ -24,18 +24,17 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    let store = context.existing_store().await?;
+    let way = context.way().await?;
     let filter = only(Some(&args.lane));
     let action = Action {
         context,
-        admin: &*store,
+        way: &way,
         filter: &filter,
         object: format!("lane {} past ", args.lane),
         what: "events, which are skipped or come again",
         nothing_fails: false,
-        failure: Failure::from,
     };
-    action.run_for_good(args.consent, |dry_run| Command::Seek { to: args.to, dry_run }).await
+    action.run(args.consent, |dry_run| Command::Seek { to: args.to, dry_run }).await
 }
 
 fn place(text: &str) -> Result<Seek, String> {

@@ -3,7 +3,7 @@
 use posthaste::admin::LaneStats;
 use serde::{Deserialize, Serialize};
 
-use super::text;
+use super::{EventDocument, text};
 
 /// Every lane: `GET /v1/lanes`.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl LaneDocument {
 }
 
 /// What a command did: `POST /v1/commands/{verb}`.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AppliedDocument {
     /// Which command.
     pub command: String,
@@ -88,4 +88,10 @@ pub struct AppliedDocument {
     pub changed: u64,
     /// Whether it was only counted.
     pub dry_run: bool,
+    /// Whether it was stopped before all was done.
+    #[serde(default)]
+    pub stopped: bool,
+    /// A few of the events that would be changed, the newest first: in a dry run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sample: Vec<EventDocument>,
 }

@@ -12,7 +12,7 @@ use super::claim::read;
 use super::error::{Db, told};
 use super::pool::Connection;
 use super::{get, tried};
-use crate::store::table::driver::{Counted, Question, Seen, Terminal};
+use crate::store::table::driver::{Counted, Question, Seen, Terminal, Wish};
 use crate::store::table::look::Progress;
 use crate::store::table::{list, millis};
 
@@ -30,6 +30,7 @@ pub(super) async fn count(on: &mut Connection, sql: &MysqlTableSql) -> Db<Counte
         dead: number(3)?,
         oldest_fresh_at: get::<Option<i64>>(row, 4)?.map(Timestamp::from_micros),
         unknown: number(5)?,
+        discarded: number(6)?,
     })
 }
 
@@ -50,9 +51,21 @@ pub(super) async fn matched(
     Ok((get::<i64>(row, 0)?.unsigned_abs(), Timestamp::from_micros(get(row, 1)?)))
 }
 
-pub(super) async fn again(on: &mut Connection, sql: &MysqlTableSql, question: &Question) -> Result<u64> {
+pub(super) async fn change(
+    on: &mut Connection,
+    sql: &MysqlTableSql,
+    question: &Question,
+    wish: &Wish,
+) -> Result<u64> {
     let Some(which) = which(sql, question) else { return Ok(0) };
-    let (text, values) = (sql.again(&which, asked(question)), values(question));
+    let mut asked = asked(question);
+    asked.but_due_since = wish.moment().is_some();
+    let text = sql.change(&which, asked, wish.change());
+    let given = match wish.error() {
+        Some(error) => Value::Text(Some(error.to_owned())),
+        None => Value::Int(wish.moment().map(Timestamp::as_micros)),
+    };
+    let values: Vec<Value> = values(question).into_iter().chain([given]).collect();
     tried!(sql, on, on.execute(&text, &values))
 }
 
@@ -85,6 +98,7 @@ async fn number(on: &mut Connection, text: &MysqlText, values: &[Value]) -> Db<u
 /// The condition of the question's state; `None` where no row can be in it.
 fn which(sql: &MysqlTableSql, question: &Question) -> Option<String> {
     match question.state {
+        _ if question.unclaimed => Some(sql.unclaimed()),
         Some(state) => sql.in_state(state),
         None => Some("TRUE".to_owned()),
     }
@@ -98,11 +112,10 @@ fn asked(question: &Question) -> Asked {
     asked.since = question.since.is_some();
     asked.until = question.until.is_some();
     asked.after = question.after.is_some();
-    asked.but_due_since = question.but_due_since.is_some();
     asked
 }
 
-fn values(question: &Question) -> [Value; 9] {
+fn values(question: &Question) -> [Value; 8] {
     let micros = |at: Option<Timestamp>| Value::Int(at.map(Timestamp::as_micros));
     let (after, tie) = question.after.clone().unzip();
     [
@@ -114,7 +127,6 @@ fn values(question: &Question) -> [Value; 9] {
         micros(after),
         Value::Text(tie),
         Value::Int(Some(i64::from(question.rows))),
-        micros(question.but_due_since),
     ]
 }
 

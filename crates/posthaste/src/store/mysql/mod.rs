@@ -32,7 +32,7 @@ pub(in crate::store) use self::dedup::MysqlDedup;
 use self::error::{Db, told};
 use self::pool::{Connection, Connections};
 use super::table::cursor::{Left, Sorted};
-use super::table::driver::{Ask, Counted, Driver, Question, Seen, Terminal};
+use super::table::driver::{Ask, Counted, Driver, Question, Seen, Terminal, Wish};
 use super::table::engine::Table;
 use super::table::examine::ASK_WITHIN;
 use super::table::ring;
@@ -168,8 +168,8 @@ impl Driver for Mysql {
         matched.map_err(|error| told(error, sql))
     }
 
-    async fn again(&self, sql: &MysqlTableSql, question: &Question) -> Result<u64> {
-        admin::again(&mut self.connections.get().await?, sql, question).await
+    async fn change(&self, sql: &MysqlTableSql, question: &Question, wish: &Wish) -> Result<u64> {
+        admin::change(&mut self.connections.get().await?, sql, question, wish).await
     }
 
     async fn prune(

@@ -3,22 +3,26 @@
 use std::time::Duration;
 
 use posthaste_core::admin::{
-    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, Page, Record,
+    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, Pace, Page, Record,
 };
 use posthaste_core::lane::LaneName;
-use posthaste_core::review::Review;
-use posthaste_core::table::States;
+use posthaste_core::review::{DeadCodes, Review};
+use posthaste_core::table::{Column, States};
+use posthaste_core::time::Timestamp;
 use posthaste_core::{BoxFuture, Error, Result};
 
-use super::driver::{Counted, Driver, Question, Seen, Terminal};
+use super::cursor::said;
+use super::driver::{Counted, Driver, Question, Seen, Terminal, Wish};
 use super::engine::Table;
-use super::look::{is_wanted, page_end, page_place, tell_unknown, view};
+use super::look::{BURIED, DISCARDED, is_wanted, page_end, page_place, tell_unknown, view};
 use super::{cannot, note};
 
 const PAGE_MAX: u32 = 1_000;
 /// How many rows one statement of a command changes.
 const STEP_ROWS: u32 = 1_000;
-/// How many rows one statement makes pending again: more, as each looks for the earliest of those that are left.
+/// How many microseconds a second has.
+const SECOND: i64 = 1_000_000;
+/// How many rows one statement of a change takes: more, as each looks for the earliest of those that are left.
 const AGAIN_ROWS: u32 = 5_000;
 
 impl Question {
@@ -33,7 +37,7 @@ impl Question {
             until: filter.until,
             after,
             rows: page.map_or(AGAIN_ROWS, |page| page.size.clamp(1, PAGE_MAX)),
-            but_due_since: None,
+            unclaimed: false,
         })
     }
 }
@@ -66,14 +70,37 @@ impl<D: Driver> Table<D> {
         Ok(found)
     }
 
-    async fn act(&self, filter: &Filter, command: Command, by: &Actor) -> Result<Applied> {
+    async fn act(&self, filter: &Filter, command: Command, by: &Actor, pace: &Pace<'_>) -> Result<Applied> {
         let applied = match &command {
-            Command::Redrive { dry_run } => self.again(filter, EventState::Dead, *dry_run).await?,
-            Command::Replay { dry_run } => self.again(filter, EventState::Delivered, *dry_run).await?,
+            Command::Redrive { dry_run } => {
+                let (state, wish) = (EventState::Dead, Wish::Again { but_due_since: None });
+                self.change(filter, Some(state), wish, *dry_run, pace).await?
+            }
+            Command::Replay { dry_run } => {
+                let (state, wish) = (EventState::Delivered, Wish::Again { but_due_since: None });
+                self.change(filter, Some(state), wish, *dry_run, pace).await?
+            }
+            Command::Discard { reason, dry_run } => {
+                let shape = self.sql().await?;
+                if !D::shape(&shape).has(Column::LastError) {
+                    return Err(cannot(&command));
+                }
+                let wish = Wish::Discard(said(&format!("{DISCARDED}: {reason}")));
+                self.change(filter, Some(EventState::Dead), wish, *dry_run, pace).await?
+            }
+            Command::Bury { reason, dry_run } => {
+                let wish = Wish::Bury(said(&format!("{BURIED}: {reason}")));
+                self.change(filter, None, wish, *dry_run, pace).await?
+            }
+            Command::Schedule { at, dry_run } => {
+                let sql = self.sql().await?;
+                let (_, now) = self.driver.matched(&sql, &nothing()).await?;
+                // To the second, which every column can hold: rows that have this time already are done with.
+                let at = Timestamp::from_micros(at.resolve(now).as_micros().div_euclid(SECOND) * SECOND);
+                self.change(filter, None, Wish::Schedule(at), *dry_run, pace).await?
+            }
             Command::Prune { delivered_age, dead_age, dry_run } => {
-                let first = self.prune(Terminal::Delivered, *delivered_age, *dry_run).await?;
-                let second = self.prune(Terminal::Dead, *dead_age, *dry_run).await?;
-                Applied::new(first.matched + second.matched, first.changed + second.changed)
+                self.prune(*delivered_age, *dead_age, *dry_run, pace).await?
             }
             Command::PruneInbox { age, dry_run } => {
                 self.prune_memory(*age, *dry_run).await?.ok_or_else(|| cannot(&command))?
@@ -84,48 +111,78 @@ impl<D: Driver> Table<D> {
         Ok(applied)
     }
 
-    /// Terminal rows are pending again, in steps. The earliest come first and are due first, so that the order of a key holds whatever
-    /// a relay takes in between; and what it has delivered meanwhile does not come once more.
-    async fn again(&self, filter: &Filter, from: EventState, dry_run: bool) -> Result<Applied> {
+    /// Rows of this state, or without one those that wait and that no relay has, are changed, in steps. The earliest come first, so that
+    /// the order of a key holds whatever a relay takes in between; and what is pending again and was delivered meanwhile does not come
+    /// once more.
+    async fn change(
+        &self,
+        filter: &Filter,
+        from: Option<EventState>,
+        mut wish: Wish,
+        dry_run: bool,
+        pace: &Pace<'_>,
+    ) -> Result<Applied> {
         if filter.topic.is_some() || filter.asks_a_failure() {
             return Err(Error::rejected(
                 "a table is searched by ids, type, key and time; leave topic, code and error away",
             ));
         }
         let sql = self.sql().await?;
-        let mut question = Question { state: Some(from), ..Question::of(filter, None)? };
+        let mut question = Question { state: from, unclaimed: from.is_none(), ..Question::of(filter, None)? };
         let (matched, began) = self.driver.matched(&sql, &question).await?;
         if dry_run {
             return Ok(Applied::new(matched, 0));
         }
+        question.rows = u32::try_from(pace.step(AGAIN_ROWS as usize)).unwrap_or(AGAIN_ROWS);
         let mut changed = 0;
         loop {
-            let step = self.driver.again(&sql, &question).await?;
+            let step = self.driver.change(&sql, &question, &wish).await?;
             changed += step;
-            if step < u64::from(question.rows) {
-                break;
+            self.signal.ring();
+            let applied = Applied::new(matched.max(changed), changed);
+            // What waits for another time still waits: without an end, new rows would be put off as they come.
+            let is_all = matches!(wish, Wish::Schedule(_)) && changed >= matched;
+            if is_all || step < u64::from(question.rows) || pace.after(applied).await.is_break() {
+                return Ok(applied);
             }
-            question.but_due_since = Some(began);
+            if let Wish::Again { but_due_since } = &mut wish {
+                *but_due_since = Some(began);
+            }
         }
-        self.signal.ring();
-        Ok(Applied::new(matched.max(changed), changed))
     }
 
-    async fn prune(&self, what: Terminal, age: Option<Duration>, dry_run: bool) -> Result<Applied> {
-        let Some(age) = age else { return Ok(Applied::default()) };
+    async fn prune(
+        &self,
+        delivered_age: Option<Duration>,
+        dead_age: Option<Duration>,
+        dry_run: bool,
+        pace: &Pace<'_>,
+    ) -> Result<Applied> {
         let sql = self.sql().await?;
-        let matched = self.driver.prune(&sql, what, age, None).await?;
-        if dry_run {
-            return Ok(Applied::new(matched, 0));
-        }
-        let mut changed = 0;
-        loop {
-            let step = self.driver.prune(&sql, what, age, Some(STEP_ROWS)).await?;
-            changed += step;
-            if step < u64::from(STEP_ROWS) {
-                return Ok(Applied::new(matched.max(changed), changed));
+        let rows = u32::try_from(pace.step(STEP_ROWS as usize)).unwrap_or(STEP_ROWS);
+        let mut applied = Applied::default();
+        for (what, age) in [(Terminal::Delivered, delivered_age), (Terminal::Dead, dead_age)] {
+            let Some(age) = age else { continue };
+            let matched = self.driver.prune(&sql, what, age, None).await?;
+            applied.matched += matched;
+            if dry_run {
+                continue;
+            }
+            let mut changed = 0;
+            loop {
+                let step = self.driver.prune(&sql, what, age, Some(rows)).await?;
+                changed += step;
+                applied.changed += step;
+                applied.matched += changed.saturating_sub(matched).min(step);
+                if step < u64::from(rows) {
+                    break;
+                }
+                if pace.after(applied).await.is_break() {
+                    return Ok(applied);
+                }
             }
         }
+        Ok(applied)
     }
 
     async fn prune_memory(&self, age: Duration, dry_run: bool) -> Result<Option<Applied>> {
@@ -146,7 +203,8 @@ fn stats(lane: LaneName, counted: Counted) -> LaneStats {
     stats.waiting = counted.waiting;
     stats.delivered = counted.delivered;
     stats.dead = counted.dead;
-    stats.accepted = stats.waiting + stats.delivered + stats.dead;
+    stats.discarded = counted.discarded;
+    stats.accepted = stats.waiting + stats.delivered + stats.dead + stats.discarded;
     stats.oldest_unread_at = counted.oldest_fresh_at;
     tell_unknown(&mut stats, counted.unknown);
     stats
@@ -165,7 +223,30 @@ fn record(seen: Seen, states: &States, lane: &LaneName, with_payload: bool) -> R
     record
 }
 
-impl<D: Driver> Review for Table<D> {}
+/// A question that no row answers: only for the time.
+fn nothing() -> Question {
+    Question { ids: vec![String::new()], ..Question::default() }
+}
+
+impl<D: Driver> Review for Table<D> {
+    /// A relay writes the code at the beginning of the error, so that it can be read there.
+    fn dead_by_code<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<DeadCodes>> {
+        Box::pin(async move {
+            let mut filter = DeadCodes::question(filter)?;
+            filter.state = Some(EventState::Dead);
+            let (mut records, mut page) = (Vec::new(), Page::first(PAGE_MAX));
+            loop {
+                let found = self.search(&filter, page.clone()).await?;
+                records.extend(found.records);
+                page.after = found.next;
+                let is_enough = records.len() as i64 >= DeadCodes::EVENTS_MAX;
+                if page.after.is_none() || is_enough {
+                    return Ok(DeadCodes::of(&filter, &records, page.after.is_some()));
+                }
+            }
+        })
+    }
+}
 
 impl<D: Driver> Admin for Table<D> {
     fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
@@ -182,6 +263,16 @@ impl<D: Driver> Admin for Table<D> {
         command: Command,
         by: &'a Actor,
     ) -> BoxFuture<'a, Result<Applied>> {
-        Box::pin(self.act(filter, command, by))
+        Box::pin(async move { self.act(filter, command, by, &Pace::full()).await })
+    }
+
+    fn apply_paced<'a>(
+        &'a self,
+        filter: &'a Filter,
+        command: Command,
+        by: &'a Actor,
+        pace: &'a Pace<'a>,
+    ) -> BoxFuture<'a, Result<Applied>> {
+        Box::pin(self.act(filter, command, by, pace))
     }
 }

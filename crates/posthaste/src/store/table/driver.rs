@@ -10,7 +10,7 @@ use posthaste_core::lane::LaneSpec;
 use posthaste_core::publisher::Published;
 use posthaste_core::signal::Signal;
 use posthaste_core::store::Room;
-use posthaste_core::table::{Column, Profile, Shape};
+use posthaste_core::table::{Column, Profile, RowChange, Shape};
 use posthaste_core::time::Timestamp;
 
 use super::cursor::{Cursor, Left, Look, Sorted, Token};
@@ -97,8 +97,13 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
         question: &Question,
     ) -> impl Future<Output = Result<(u64, Timestamp)>> + Send;
 
-    /// Makes at most so many rows pending again that a question matches, the earliest first: they are due at this moment.
-    fn again(&self, sql: &Self::Sql, question: &Question) -> impl Future<Output = Result<u64>> + Send;
+    /// Changes at most so many rows that a question matches, the earliest first; answers how many.
+    fn change(
+        &self,
+        sql: &Self::Sql,
+        question: &Question,
+        wish: &Wish,
+    ) -> impl Future<Output = Result<u64>> + Send;
 
     /// Counts terminal rows that are older than this; with a number of rows removes at most so many instead.
     fn prune(
@@ -152,6 +157,8 @@ pub(in crate::store) struct Counted {
     pub(in crate::store) oldest_fresh_at: Option<Timestamp>,
     /// In a state that the profile does not name.
     pub(in crate::store) unknown: u64,
+    /// Dead, and given up by an operator.
+    pub(in crate::store) discarded: u64,
 }
 
 /// Which rows an operator means.
@@ -167,8 +174,51 @@ pub(in crate::store) struct Question {
     pub(in crate::store) after: Option<(Timestamp, String)>,
     /// How many at most.
     pub(in crate::store) rows: u32,
-    /// Those that became due since then, by this very command, are not meant: they may have been delivered already.
-    pub(in crate::store) but_due_since: Option<Timestamp>,
+    /// Only those that wait and that no relay has, whatever the state says.
+    pub(in crate::store) unclaimed: bool,
+}
+
+/// What an operator wants of rows.
+#[derive(Clone, Debug)]
+pub(in crate::store) enum Wish {
+    /// That they are pending again; but those that became due since then, by this very command, are not meant: they may have been
+    /// delivered already.
+    Again { but_due_since: Option<Timestamp> },
+    /// That they are dead, with this error.
+    Bury(String),
+    /// That they are given up, with this error.
+    Discard(String),
+    /// That they are due then.
+    Schedule(Timestamp),
+}
+
+impl Wish {
+    /// Which statement does it.
+    pub(in crate::store) fn change(&self) -> RowChange {
+        match self {
+            Self::Again { .. } => RowChange::Again,
+            Self::Bury(_) => RowChange::Bury,
+            Self::Discard(_) => RowChange::Discard,
+            Self::Schedule(_) => RowChange::Schedule,
+        }
+    }
+
+    /// What the statement is given, if it is a moment.
+    pub(in crate::store) fn moment(&self) -> Option<Timestamp> {
+        match self {
+            Self::Again { but_due_since } => *but_due_since,
+            Self::Schedule(at) => Some(*at),
+            Self::Bury(_) | Self::Discard(_) => None,
+        }
+    }
+
+    /// What the statement is given, if it is an error.
+    pub(in crate::store) fn error(&self) -> Option<&str> {
+        match self {
+            Self::Bury(error) | Self::Discard(error) => Some(error),
+            Self::Again { .. } | Self::Schedule(_) => None,
+        }
+    }
 }
 
 /// A row as operators see it.

@@ -12,6 +12,11 @@ use posthaste_core::{Error, Result};
 
 use super::row::RawRow;
 
+/// The code of a row that an operator gave up; for everybody else it is dead.
+pub(in crate::store) const DISCARDED: &str = "discarded";
+/// The code of a row that an operator made dead.
+pub(in crate::store) const BURIED: &str = "buried";
+
 /// What a row says about how far it is, beside its event.
 pub(in crate::store) struct Progress {
     pub(in crate::store) status: String,
@@ -43,7 +48,10 @@ pub(in crate::store) fn view(lane: &LaneName, states: &States, row: &RawRow, pro
         }
         None => view.last_error = last_error,
     }
-    view.dead_at = changed_at.filter(|_| state == EventState::Dead);
+    if state == EventState::Dead && view.code.as_deref() == Some(DISCARDED) {
+        view.state = EventState::Discarded;
+    }
+    view.dead_at = changed_at.filter(|_| view.state == EventState::Dead);
     view
 }
 

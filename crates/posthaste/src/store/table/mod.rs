@@ -105,8 +105,15 @@ pub(in crate::store) fn note(command: &Command, by: &Actor, applied: Applied) {
 pub(in crate::store) fn cannot(command: &Command) -> Error {
     let instead = match command {
         Command::Pause | Command::Resume => "stop its relays, or start them again",
-        Command::Discard { .. } => "dead rows stay until posthaste prune --dead-older-than removes them",
-        Command::Erase { .. } => "change the payload yourself",
+        Command::Discard { .. } => {
+            "it has no column for why; dead rows stay until posthaste prune --dead-older-than removes them"
+        }
+        Command::Erase { .. } => {
+            "it could not say that the payload is gone, and a redrive would send something else; change or remove its row yourself"
+        }
+        Command::Seek { .. } => {
+            "a row has a state and no place; posthaste replay and posthaste dead redrive make rows come again"
+        }
         Command::PruneInbox { .. } => "the tables of consumers are the log engine's: leave store.engine away",
         _ => "it belongs to the log engine",
     };

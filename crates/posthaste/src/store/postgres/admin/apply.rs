@@ -1,6 +1,8 @@
 //! Carrying out commands: each in steps of a short transaction, with records at the first and the last.
 
-use posthaste_core::admin::{Actor, Applied, Command, Filter, LaneState, Seek};
+use std::ops::ControlFlow;
+
+use posthaste_core::admin::{Actor, Applied, Command, Filter, LaneState, Pace, Seek};
 use posthaste_core::lane::LaneName;
 use posthaste_core::time::Timestamp;
 use posthaste_core::{Error, Result};
@@ -20,7 +22,13 @@ use crate::store::postgres::value::args;
 use crate::store::postgres::{PostgresStore, begin, check, commit, log, rows};
 
 impl PostgresStore {
-    pub(super) async fn command(&self, filter: &Filter, command: Command, by: &Actor) -> Result<Applied> {
+    pub(super) async fn command(
+        &self,
+        filter: &Filter,
+        command: Command,
+        by: &Actor,
+        pace: &Pace<'_>,
+    ) -> Result<Applied> {
         let note = Note::new(filter, &command, by);
         if reads_ids(&command)
             && let Some(moved) = check::moved(&*self.client().await?, &self.sql, self.prefix.as_str()).await?
@@ -28,18 +36,18 @@ impl PostgresStore {
             return Err(moved);
         }
         match command {
-            Command::Redrive { dry_run } => self.change(filter, Change::Redrive, dry_run, note).await,
-            Command::Replay { dry_run } => self.change(filter, Change::Replay, dry_run, note).await,
+            Command::Redrive { dry_run } => self.change(filter, Change::Redrive, dry_run, note, pace).await,
+            Command::Replay { dry_run } => self.change(filter, Change::Replay, dry_run, note, pace).await,
             Command::Discard { reason, dry_run } => {
-                self.change(filter, Change::Discard { reason }, dry_run, note).await
+                self.change(filter, Change::Discard { reason }, dry_run, note, pace).await
             }
             Command::Bury { reason, dry_run } => {
-                self.change(filter, Change::Bury { reason }, dry_run, note).await
+                self.change(filter, Change::Bury { reason }, dry_run, note, pace).await
             }
             Command::Schedule { at, dry_run } => {
-                self.change(filter, Change::Schedule { at }, dry_run, note).await
+                self.change(filter, Change::Schedule { at }, dry_run, note, pace).await
             }
-            Command::Erase { dry_run } => self.change(filter, Change::Erase, dry_run, note).await,
+            Command::Erase { dry_run } => self.change(filter, Change::Erase, dry_run, note, pace).await,
             Command::Pause => self.set_state(filter, LaneState::Paused, note).await,
             Command::Resume => self.set_state(filter, LaneState::Active, note).await,
             Command::Seek { to, dry_run } => self.seek(filter, to, dry_run, note).await,
@@ -55,12 +63,12 @@ impl PostgresStore {
                     created: delivered_age.map(|age| now.before(age)),
                     dead: dead_age.map(|age| now.before(age)),
                 };
-                self.prune(before, dry_run, note).await
+                self.prune(before, dry_run, note, pace).await
             }
             Command::PruneInbox { age, dry_run } => {
                 check_prune(filter)?;
                 let before = self.now().await?.before(age);
-                self.prune_inbox(before, dry_run, note).await
+                self.prune_inbox(before, dry_run, note, pace).await
             }
             Command::Rebase { upgraded, dry_run } => self.rebase(filter, upgraded, dry_run, note).await,
             other => Err(Error::rejected(format!("this store does not know the command {:?}", other.name()))),
@@ -82,7 +90,14 @@ impl PostgresStore {
         known.into_iter().find(|lane| lane.name == name).ok_or_else(|| no_such_lane(&name))
     }
 
-    async fn change(&self, filter: &Filter, change: Change, dry_run: bool, note: Note) -> Result<Applied> {
+    async fn change(
+        &self,
+        filter: &Filter,
+        change: Change,
+        dry_run: bool,
+        note: Note,
+        pace: &Pace<'_>,
+    ) -> Result<Applied> {
         if !matches!(change, Change::Erase) || filter.lane.is_some() {
             self.lane_of(filter).await?;
         }
@@ -91,11 +106,22 @@ impl PostgresStore {
         let mut journal = (!dry_run).then(|| Journal::new(note));
         while let Some(first) = from {
             let stretch = Stretch { first, ..whole };
-            let step = self.change_step(filter, &change, stretch, journal.as_mut()).await?;
+            let step = self.change_step(filter, &change, stretch, pace, journal.as_mut()).await?;
             applied = sum(applied, step);
             from = step.next;
+            if from.is_some() && pace.after(applied).await.is_break() {
+                self.stop_here(journal.as_mut()).await?;
+                break;
+            }
         }
         Ok(applied)
+    }
+
+    /// Leaves in the record what the steps did before somebody stopped them; of a dry run nothing.
+    async fn stop_here(&self, journal: Option<&mut Journal>) -> Result<()> {
+        let Some((note, applied)) = journal.map(Journal::stopped) else { return Ok(()) };
+        let client = self.client().await?;
+        insert_note(&client, &self.sql.audit_insert, &note, applied).await.map_err(explain)
     }
 
     /// One step in its own transaction, which begins with the lock of the lane's row: settles wait, and what was found
@@ -105,13 +131,14 @@ impl PostgresStore {
         filter: &Filter,
         change: &Change,
         stretch: Stretch,
+        pace: &Pace<'_>,
         journal: Option<&mut Journal>,
     ) -> Result<Step> {
         let mut client = self.client().await?;
-        let sql = &self.sql;
+        let (sql, most) = (&self.sql, pace.step(change::STEP_EVENTS_MAX));
         let Some(journal) = journal else {
             let (meant, next) =
-                change::meant(&client, sql, filter, change, stretch).await.map_err(explain)?;
+                change::meant(&client, sql, filter, change, stretch, most).await.map_err(explain)?;
             return Ok(Step { matched: meant.len() as u64, changed: 0, next });
         };
         let lane = filter.lane.as_ref().map_or("", |lane| lane.as_str());
@@ -122,7 +149,7 @@ impl PostgresStore {
         let locked = tx.query_typed_opt(&sql.lane_lock, &args![lane, SHARD]).await.map_err(explain)?;
         let now = locked.map(|row| rows::time(&row, 0)).transpose().map_err(explain)?.unwrap_or_default();
         let (meant, next) =
-            change::meant(tx.client(), sql, filter, change, stretch).await.map_err(explain)?;
+            change::meant(tx.client(), sql, filter, change, stretch, most).await.map_err(explain)?;
         let changed = change::change(&tx, sql, lane, change, &meant, now).await.map_err(explain)?;
         let step = Step { matched: meant.len() as u64, changed, next };
         self.write_down(tx.client(), journal, step).await?;
@@ -252,10 +279,15 @@ impl PostgresStore {
     }
 
     /// First what is dead or discarded, as its events may then be among the old ones; then these; then ticks.
-    async fn prune(&self, before: Before, dry_run: bool, note: Note) -> Result<Applied> {
+    async fn prune(&self, before: Before, dry_run: bool, note: Note, pace: &Pace<'_>) -> Result<Applied> {
         let (mut applied, mut journal) = (Applied::default(), Journal::new(note));
+        let rows = i64::try_from(pace.step(prune::STEP_ROWS_MAX as usize)).unwrap_or(prune::STEP_ROWS_MAX);
         if let (Some(dead), false) = (before.dead, dry_run) {
-            applied = self.prune_over(dead, &mut journal).await?;
+            let over = self.prune_over(dead, rows, &mut journal, pace).await?;
+            applied = match over {
+                ControlFlow::Continue(applied) => applied,
+                ControlFlow::Break(applied) => return Ok(applied),
+            };
         }
         let mut client = self.client().await?;
         let (first, last) = prune::stretch(&client, &self.sql, before).await.map_err(explain)?;
@@ -265,7 +297,7 @@ impl PostgresStore {
                 _ if dry_run => prune::count_step(&client, &self.sql, after, last, before).await,
                 Some(created) => {
                     let tx = begin(&mut client).await?;
-                    let step = prune::events_step(&tx, &self.sql, after, last, created).await;
+                    let step = prune::events_step(&tx, &self.sql, (after, last), rows, created).await;
                     let step = step.map_err(explain)?;
                     self.write_down(tx.client(), &mut journal, step).await?;
                     commit(tx).await?;
@@ -277,6 +309,10 @@ impl PostgresStore {
             let step = step.map_err(explain)?;
             applied = sum(applied, step);
             from = step.next;
+            if from.is_some() && pace.after(applied).await.is_break() {
+                self.stop_here((!dry_run).then_some(&mut journal)).await?;
+                return Ok(applied);
+            }
         }
         if !dry_run {
             while {
@@ -293,7 +329,13 @@ impl PostgresStore {
         Ok(applied)
     }
 
-    async fn prune_inbox(&self, before: Timestamp, dry_run: bool, note: Note) -> Result<Applied> {
+    async fn prune_inbox(
+        &self,
+        before: Timestamp,
+        dry_run: bool,
+        note: Note,
+        pace: &Pace<'_>,
+    ) -> Result<Applied> {
         let mut client = self.client().await?;
         if dry_run {
             let matched = inbox::count(&client, &self.sql, before).await.map_err(explain)?;
@@ -308,17 +350,28 @@ impl PostgresStore {
             commit(tx).await?;
             applied = sum(applied, step);
             from = step.next;
+            if from.is_some() && pace.after(applied).await.is_break() {
+                self.stop_here(Some(&mut journal)).await?;
+                break;
+            }
         }
         Ok(applied)
     }
 
-    async fn prune_over(&self, dead: Timestamp, journal: &mut Journal) -> Result<Applied> {
+    /// What is dead or discarded for too long, lane by lane; breaks when somebody stopped it.
+    async fn prune_over(
+        &self,
+        dead: Timestamp,
+        rows: i64,
+        journal: &mut Journal,
+        pace: &Pace<'_>,
+    ) -> Result<ControlFlow<Applied, Applied>> {
         let mut client = self.client().await?;
         let mut applied = Applied::default();
         for lane in lanes::known(&client, &self.sql).await.map_err(explain)? {
             loop {
                 let tx = begin(&mut client).await?;
-                let step = prune::over_step(&tx, &self.sql, lane.name.as_str(), dead).await;
+                let step = prune::over_step(&tx, &self.sql, lane.name.as_str(), dead, rows).await;
                 let (gone, has_more) = step.map_err(explain)?;
                 let step = Step { matched: gone, changed: gone, next: Some(0) };
                 self.write_down(tx.client(), journal, step).await?;
@@ -327,9 +380,13 @@ impl PostgresStore {
                 if !has_more {
                     break;
                 }
+                if pace.after(applied).await.is_break() {
+                    self.stop_here(Some(journal)).await?;
+                    return Ok(ControlFlow::Break(applied));
+                }
             }
         }
-        Ok(applied)
+        Ok(ControlFlow::Continue(applied))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::store::postgres::value::{Stamp, args};
 use crate::store::totals::Totals;
 
 /// How many events one step looks at, and thus changes: what a transaction may hold up others for.
-const STEP_EVENTS_MAX: usize = 1_000;
+pub(super) const STEP_EVENTS_MAX: usize = 1_000;
 
 /// What is done to each event.
 #[derive(Clone, Debug)]
@@ -68,17 +68,18 @@ pub(super) struct Step {
     pub(super) next: Option<i64>,
 }
 
-/// What one step means: which events, and where the next step begins.
+/// What one step means: which events, at most so many, and where the next step begins.
 pub(super) async fn meant(
     client: &Client,
     sql: &PostgresSql,
     filter: &Filter,
     change: &Change,
     stretch: Stretch,
+    most: usize,
 ) -> Db<(Vec<Head>, Option<i64>)> {
     let question = Question::new(client, sql, filter).await?;
     let heads = scan::page(client, sql, &change.source(filter), stretch, Way::Up, STEP_EVENTS_MAX).await?;
-    let next = heads.last().filter(|_| heads.len() == STEP_EVENTS_MAX).map(|head| head.seq + 1);
+    let mut next = heads.last().filter(|_| heads.len() == STEP_EVENTS_MAX).map(|head| head.seq + 1);
     let answers = question.answers(client, sql, &heads).await?;
     // A command about one lane sees that lane only; an erasure asks none, but what is erased is erased.
     let fits = |head: &Head, views: &[posthaste_core::admin::LaneView]| match change {
@@ -87,7 +88,12 @@ pub(super) async fn meant(
     };
     let pairs = heads.into_iter().zip(answers);
     let meant = pairs.filter(|(head, views)| views.as_ref().is_some_and(|views| fits(head, views)));
-    Ok((meant.map(|(head, _)| head).collect(), next))
+    let mut meant: Vec<Head> = meant.map(|(head, _)| head).collect();
+    if meant.len() > most {
+        next = Some(meant[most].seq);
+        meant.truncate(most);
+    }
+    Ok((meant, next))
 }
 
 /// Changes these events; the lane's row is locked. Answers how many.

@@ -12,7 +12,7 @@ mod review;
 mod scan;
 mod skip;
 
-use posthaste_core::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Page};
+use posthaste_core::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Pace, Page};
 use posthaste_core::{BoxFuture, Result};
 
 use super::error::explain;
@@ -47,11 +47,21 @@ impl Admin for PostgresStore {
         command: Command,
         by: &'a Actor,
     ) -> BoxFuture<'a, Result<Applied>> {
+        Box::pin(async move { self.apply_paced(filter, command, by, &Pace::full()).await })
+    }
+
+    fn apply_paced<'a>(
+        &'a self,
+        filter: &'a Filter,
+        command: Command,
+        by: &'a Actor,
+        pace: &'a Pace<'a>,
+    ) -> BoxFuture<'a, Result<Applied>> {
         Box::pin(async move {
             // A rebase rewrites the whole log in one statement, which gives no sign of life before it ends.
             let applied = match command {
-                Command::Rebase { .. } => self.command(filter, command, by).await?,
-                command => self.connections.watched(self.command(filter, command, by)).await?,
+                Command::Rebase { .. } => self.command(filter, command, by, pace).await?,
+                command => self.connections.watched(self.command(filter, command, by, pace)).await?,
             };
             // What was redriven, replayed or resumed is work.
             self.signal.ring();

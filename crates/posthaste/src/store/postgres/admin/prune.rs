@@ -35,13 +35,14 @@ pub(super) async fn over_step(
     sql: &PostgresSql,
     lane: &str,
     before: Timestamp,
+    limit: i64,
 ) -> Db<(u64, bool)> {
     be_alone(tx, sql).await?;
     let Some(row) = tx.query_typed_opt(&sql.lane_lock, &args![lane, SHARD]).await? else {
         return Ok((0, false));
     };
     let now = rows::time(&row, 0)?;
-    let over = tx.query_typed(&sql.prune_over, &args![lane, Stamp(before), STEP_ROWS_MAX]).await?;
+    let over = tx.query_typed(&sql.prune_over, &args![lane, Stamp(before), limit]).await?;
     let (mut totals, mut seqs, mut keys) = (Totals::default(), Vec::<i64>::new(), Vec::<String>::new());
     for row in &over {
         let is_dead = row.try_get::<_, &str>(1)? == "dead";
@@ -51,7 +52,7 @@ pub(super) async fn over_step(
         seqs.push(row.try_get(0)?);
         keys.extend(row.try_get::<_, Option<String>>(2)?);
     }
-    let has_more = over.len() as i64 == STEP_ROWS_MAX;
+    let has_more = over.len() as i64 == limit;
     tx.execute_typed(&sql.parked_delete, &args![lane, seqs]).await?;
     let gone = tx.execute_typed(&sql.event_forget, &args![seqs]).await?;
     add_totals(tx, sql, lane, totals).await?;
@@ -71,15 +72,15 @@ pub(super) async fn stretch(client: &Client, sql: &PostgresSql, before: Before) 
     Ok((first, last))
 }
 
-/// Removes old events of the next stretch that every lane has passed and nothing parks.
+/// Removes old events of the next stretch, so long, that every lane has passed and nothing parks.
 pub(super) async fn events_step(
     tx: &Transaction<'_>,
     sql: &PostgresSql,
-    after: i64,
-    last: i64,
+    (after, last): (i64, i64),
+    length: i64,
     before: Timestamp,
 ) -> Db<Step> {
-    let end = after.saturating_add(STEP_ROWS_MAX).min(last);
+    let end = after.saturating_add(length).min(last);
     be_alone(tx, sql).await?;
     let gone = tx.execute_typed(&sql.prune_events, &args![after, end, Stamp(before)]).await?;
     Ok(Step { matched: gone, changed: gone, next: (end < last).then_some(end) })

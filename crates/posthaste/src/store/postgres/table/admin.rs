@@ -11,7 +11,7 @@ use super::super::pool::Connection;
 use super::super::rows::maybe_time;
 use super::super::value::{Arg, Stamp, arg, args};
 use super::claim::read;
-use crate::store::table::driver::{Counted, Question, Seen, Terminal};
+use crate::store::table::driver::{Counted, Question, Seen, Terminal, Wish};
 use crate::store::table::look::Progress;
 use crate::store::table::millis;
 
@@ -35,6 +35,7 @@ impl Asked {
     /// `None` where no row can be in the state that is asked for.
     fn of(sql: &PostgresTableSql, question: &Question) -> Option<Self> {
         let which = match question.state {
+            _ if question.unclaimed => sql.unclaimed(),
             Some(state) => sql.in_state(state)?,
             None => "true".to_owned(),
         };
@@ -88,6 +89,7 @@ fn counted(row: &Row) -> Db<Counted> {
         dead: number(3)?,
         oldest_fresh_at: maybe_time(row, 4)?,
         unknown: number(5)?,
+        discarded: number(6)?,
     })
 }
 
@@ -108,11 +110,17 @@ pub(super) async fn matched(
     Ok((row.try_get::<_, i64>(0)?.unsigned_abs(), maybe_time(row, 1)?.unwrap_or_default()))
 }
 
-pub(super) async fn again(client: &Connection, sql: &PostgresTableSql, question: &Question) -> Db<u64> {
+pub(super) async fn change(
+    client: &Connection,
+    sql: &PostgresTableSql,
+    question: &Question,
+    wish: &Wish,
+) -> Db<u64> {
     let Some(asked) = Asked::of(sql, question) else { return Ok(0) };
-    let since = question.but_due_since.map(Stamp);
-    let values = [asked.values().as_slice(), &[arg(&since)]].concat();
-    client.execute_typed(&sql.again(&asked.which), &values).await
+    let (moment, error) = (wish.moment().map(Stamp), wish.error());
+    let given = if error.is_some() { arg(&error) } else { arg(&moment) };
+    let values = [asked.values().as_slice(), &[given]].concat();
+    client.execute_typed(&sql.change(&asked.which, wish.change()), &values).await
 }
 
 pub(super) async fn prune(

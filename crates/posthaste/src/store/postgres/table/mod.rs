@@ -31,7 +31,7 @@ use posthaste_core::{Error, Result};
 use super::error::explain;
 use super::pool::{Connection, Connections};
 use crate::store::table::cursor::{Left, Sorted};
-use crate::store::table::driver::{Ask, Counted, Driver, Question, Seen, Terminal};
+use crate::store::table::driver::{Ask, Counted, Driver, Question, Seen, Terminal, Wish};
 use crate::store::table::engine::Table;
 use crate::store::table::ring;
 use crate::store::table::row::RawRow;
@@ -146,8 +146,8 @@ impl Driver for Postgres {
         asked!(self.connections, sql, |on| admin::matched(on, sql, question))
     }
 
-    async fn again(&self, sql: &PostgresTableSql, question: &Question) -> Result<u64> {
-        asked!(self.connections, sql, |on| admin::again(on, sql, question))
+    async fn change(&self, sql: &PostgresTableSql, question: &Question, wish: &Wish) -> Result<u64> {
+        asked!(self.connections, sql, |on| admin::change(on, sql, question, wish))
     }
 
     async fn prune(

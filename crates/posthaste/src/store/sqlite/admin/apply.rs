@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use posthaste_core::admin::{Actor, Applied, Command, Filter, LaneState, Seek};
+use posthaste_core::admin::{Actor, Applied, Command, Filter, LaneState, Pace, Seek};
 use posthaste_core::lane::LaneName;
 use posthaste_core::sql::SqliteSql;
 use posthaste_core::time::Timestamp;
@@ -19,21 +19,27 @@ use crate::store::sqlite::cursor::SHARD;
 use crate::store::sqlite::{SqliteStore, log};
 
 impl SqliteStore {
-    pub(super) async fn command(&self, filter: &Filter, command: Command, by: &Actor) -> Result<Applied> {
+    pub(super) async fn command(
+        &self,
+        filter: &Filter,
+        command: Command,
+        by: &Actor,
+        pace: &Pace<'_>,
+    ) -> Result<Applied> {
         let note = Note::new(filter, &command, by);
         match command {
-            Command::Redrive { dry_run } => self.change(filter, Change::Redrive, dry_run, note).await,
-            Command::Replay { dry_run } => self.change(filter, Change::Replay, dry_run, note).await,
+            Command::Redrive { dry_run } => self.change(filter, Change::Redrive, dry_run, note, pace).await,
+            Command::Replay { dry_run } => self.change(filter, Change::Replay, dry_run, note, pace).await,
             Command::Discard { reason, dry_run } => {
-                self.change(filter, Change::Discard { reason }, dry_run, note).await
+                self.change(filter, Change::Discard { reason }, dry_run, note, pace).await
             }
             Command::Bury { reason, dry_run } => {
-                self.change(filter, Change::Bury { reason }, dry_run, note).await
+                self.change(filter, Change::Bury { reason }, dry_run, note, pace).await
             }
             Command::Schedule { at, dry_run } => {
-                self.change(filter, Change::Schedule { at }, dry_run, note).await
+                self.change(filter, Change::Schedule { at }, dry_run, note, pace).await
             }
-            Command::Erase { dry_run } => self.change(filter, Change::Erase, dry_run, note).await,
+            Command::Erase { dry_run } => self.change(filter, Change::Erase, dry_run, note, pace).await,
             Command::Pause => self.set_state(filter, LaneState::Paused, note).await,
             Command::Resume => self.set_state(filter, LaneState::Active, note).await,
             Command::Seek { to, dry_run } => self.seek(filter, to, dry_run, note).await,
@@ -49,12 +55,12 @@ impl SqliteStore {
                     created: delivered_age.map(|age| now.before(age)),
                     dead: dead_age.map(|age| now.before(age)),
                 };
-                self.prune(before, dry_run, note).await
+                self.prune(before, dry_run, note, pace).await
             }
             Command::PruneInbox { age, dry_run } => {
                 check_prune(filter)?;
                 let before = self.clock.now().before(age);
-                self.prune_inbox(before, dry_run, note).await
+                self.prune_inbox(before, dry_run, note, pace).await
             }
             Command::Rebase { .. } => Err(Error::rejected(
                 "a place in a file is a number that means the same wherever the file is; there is nothing to rebase",
@@ -73,7 +79,14 @@ impl SqliteStore {
         known.into_iter().find(|lane| lane.name == name).ok_or_else(|| no_such_lane(&name))
     }
 
-    async fn change(&self, filter: &Filter, change: Change, dry_run: bool, note: Note) -> Result<Applied> {
+    async fn change(
+        &self,
+        filter: &Filter,
+        change: Change,
+        dry_run: bool,
+        note: Note,
+        pace: &Pace<'_>,
+    ) -> Result<Applied> {
         if !matches!(change, Change::Erase) || filter.lane.is_some() {
             self.lane_of(filter).await?;
         }
@@ -82,22 +95,37 @@ impl SqliteStore {
             let filter = Arc::clone(&filter);
             self.read(move |connection, sql| Stretch::of(connection, sql, &filter)).await?
         };
-        self.in_steps(dry_run, whole.first, note, move |connection, sql, first, now| {
-            change::step(connection, sql, &filter, &change, Stretch { first, ..whole }, now)
+        let most = pace.step(change::STEP_CHANGES_MAX);
+        self.in_steps(dry_run, whole.first, note, pace, move |connection, sql, first, now| {
+            change::step(connection, sql, &filter, &change, Stretch { first, ..whole }, most, now)
         })
         .await
     }
 
-    async fn prune_inbox(&self, before: Timestamp, dry_run: bool, note: Note) -> Result<Applied> {
-        self.in_steps(dry_run, inbox::FIRST, note, move |connection, sql, at, now| match now {
+    async fn prune_inbox(
+        &self,
+        before: Timestamp,
+        dry_run: bool,
+        note: Note,
+        pace: &Pace<'_>,
+    ) -> Result<Applied> {
+        self.in_steps(dry_run, inbox::FIRST, note, pace, move |connection, sql, at, now| match now {
             Some(_) => inbox::prune_step(connection, sql, at, before),
             None => inbox::count(connection, sql, before),
         })
         .await
     }
 
-    /// Runs a step again and again until it says that there is no next; the first and the last one write a record.
-    async fn in_steps<F>(&self, dry_run: bool, first: i64, note: Note, step: F) -> Result<Applied>
+    /// Runs a step again and again until it says that there is no next, or until somebody stops it; the first and the last one write a
+    /// record.
+    async fn in_steps<F>(
+        &self,
+        dry_run: bool,
+        first: i64,
+        note: Note,
+        pace: &Pace<'_>,
+        step: F,
+    ) -> Result<Applied>
     where
         F: Fn(&Connection, &SqliteSql, i64, Option<Timestamp>) -> rusqlite::Result<Step>
             + Send
@@ -125,6 +153,16 @@ impl SqliteStore {
             };
             applied = sum(applied, taken);
             from = taken.next;
+            if from.is_some() && pace.after(applied).await.is_break() {
+                if !dry_run {
+                    let (note, applied) = journal.stopped();
+                    let write = move |connection: &Connection, sql: &SqliteSql, now| {
+                        write_note(&note, connection, sql, applied, now)
+                    };
+                    self.write(write).await?;
+                }
+                break;
+            }
         }
         Ok(applied)
     }
@@ -187,18 +225,22 @@ impl SqliteStore {
             connection.prepare_cached(&sql.lane_removing)?.execute(values)
         })
         .await?;
-        self.in_steps(false, 0, note, move |connection, sql, _, _| remove_step(connection, sql, &name)).await
+        // Half a lane is none: it is removed to its end.
+        let remove =
+            move |connection: &Connection, sql: &SqliteSql, _, _| remove_step(connection, sql, &name);
+        self.in_steps(false, 0, note, &Pace::full(), remove).await
     }
 
-    async fn prune(&self, before: Before, dry_run: bool, note: Note) -> Result<Applied> {
+    async fn prune(&self, before: Before, dry_run: bool, note: Note, pace: &Pace<'_>) -> Result<Applied> {
         if dry_run {
             let count = move |connection: &Connection, sql: &SqliteSql, after, _| {
                 prune::count_step(connection, sql, after, before)
             };
-            return self.in_steps(true, 0, note, count).await;
+            return self.in_steps(true, 0, note, pace, count).await;
         }
-        self.in_steps(false, PRUNE_OVER, note, move |connection, sql, at, now| {
-            prune_step(connection, sql, before, at, now.unwrap_or_default())
+        let rows = pace.step(prune::STEP_ROWS_MAX);
+        self.in_steps(false, PRUNE_OVER, note, pace, move |connection, sql, at, now| {
+            prune_step(connection, sql, before, rows, at, now.unwrap_or_default())
         })
         .await
     }
@@ -212,19 +254,20 @@ fn prune_step(
     connection: &Connection,
     sql: &SqliteSql,
     before: Before,
+    rows: usize,
     at: i64,
     now: Timestamp,
 ) -> rusqlite::Result<Step> {
     if at == PRUNE_OVER {
         let step = match before.dead {
-            Some(dead) => prune::over_step(connection, sql, dead, now)?,
+            Some(dead) => prune::over_step(connection, sql, dead, rows, now)?,
             None => Step { matched: 0, changed: 0, next: None },
         };
         let next = if step.next.is_some() { Some(PRUNE_OVER) } else { before.created.map(|_| 0) };
         return Ok(Step { next, ..step });
     }
     match before.created {
-        Some(created) => prune::events_step(connection, sql, at, created),
+        Some(created) => prune::events_step(connection, sql, at, rows, created),
         None => Ok(Step { matched: 0, changed: 0, next: None }),
     }
 }

@@ -16,7 +16,7 @@ use crate::store::sqlite::cursor::SHARD;
 use crate::store::totals::Totals;
 
 /// How many events one step changes: what a commit may hold up others for.
-const STEP_CHANGES_MAX: usize = 1_000;
+pub(super) const STEP_CHANGES_MAX: usize = 1_000;
 /// How many events one step looks at.
 const STEP_EVENTS_MAX: usize = 5_000;
 
@@ -68,19 +68,20 @@ pub(super) struct Step {
     pub(super) next: Option<i64>,
 }
 
-/// Counts what one step would change, or changes it.
+/// Counts what one step would change, or changes it: at most so many.
 pub(super) fn step(
     connection: &Connection,
     sql: &SqliteSql,
     filter: &Filter,
     change: &Change,
     stretch: Stretch,
+    most: usize,
     now: Option<Timestamp>,
 ) -> rusqlite::Result<Step> {
     let question = Question::new(connection, sql, filter)?;
     let (mut meant, mut looked_at, mut next) = (Vec::new(), 0, None);
     walk(connection, sql, &change.source(filter), stretch, Way::Up, |head| {
-        if looked_at == STEP_EVENTS_MAX || meant.len() == STEP_CHANGES_MAX {
+        if looked_at == STEP_EVENTS_MAX || meant.len() == most {
             next = Some(head.seq);
             return Ok(ControlFlow::Break(()));
         }

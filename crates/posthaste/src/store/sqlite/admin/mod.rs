@@ -11,7 +11,7 @@ mod review;
 mod scan;
 mod skip;
 
-use posthaste_core::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Page};
+use posthaste_core::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Pace, Page};
 use posthaste_core::{BoxFuture, Result};
 
 use super::SqliteStore;
@@ -36,8 +36,18 @@ impl Admin for SqliteStore {
         command: Command,
         by: &'a Actor,
     ) -> BoxFuture<'a, Result<Applied>> {
+        Box::pin(async move { self.apply_paced(filter, command, by, &Pace::full()).await })
+    }
+
+    fn apply_paced<'a>(
+        &'a self,
+        filter: &'a Filter,
+        command: Command,
+        by: &'a Actor,
+        pace: &'a Pace<'a>,
+    ) -> BoxFuture<'a, Result<Applied>> {
         Box::pin(async move {
-            let applied = self.command(filter, command, by).await?;
+            let applied = self.command(filter, command, by, pace).await?;
             // What was redriven, replayed or resumed is work.
             self.signal.ring();
             Ok(applied)

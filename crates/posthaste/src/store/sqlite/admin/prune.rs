@@ -26,18 +26,19 @@ pub(super) fn over_step(
     connection: &Connection,
     sql: &SqliteSql,
     before: Timestamp,
+    rows: usize,
     now: Timestamp,
 ) -> rusqlite::Result<Step> {
     let (mut removed, mut gone) = (0, 0);
     for lane in lanes::known(connection, sql)? {
-        if removed == STEP_ROWS_MAX {
+        if removed == rows {
             break;
         }
-        let over = over_rows(connection, sql, lane.name.as_str(), before, STEP_ROWS_MAX - removed)?;
+        let over = over_rows(connection, sql, lane.name.as_str(), before, rows - removed)?;
         removed += over.len();
         gone += remove_over(connection, sql, lane.name.as_str(), &over, now)?;
     }
-    let next = (removed == STEP_ROWS_MAX).then_some(0);
+    let next = (removed == rows).then_some(0);
     Ok(Step { matched: gone, changed: gone, next })
 }
 
@@ -82,11 +83,12 @@ fn remove_over(
     Ok(gone)
 }
 
-/// Removes the next old events after a number that every lane has passed and nothing parks.
+/// Removes the next old events, at most so many, after a number that every lane has passed and nothing parks.
 pub(super) fn events_step(
     connection: &Connection,
     sql: &SqliteSql,
     after: i64,
+    rows: usize,
     before: Timestamp,
 ) -> rusqlite::Result<Step> {
     let Some(last) = last_passed(connection, sql)? else {
@@ -94,14 +96,14 @@ pub(super) fn events_step(
     };
     let seqs: Vec<i64> = {
         let mut statement = connection.prepare_cached(&sql.prune_step)?;
-        let values = (after, last, before.as_micros(), STEP_ROWS_MAX as i64);
+        let values = (after, last, before.as_micros(), rows as i64);
         statement.query_map(values, |row| row.get(0))?.collect::<rusqlite::Result<_>>()?
     };
     let mut delete = connection.prepare_cached(&sql.event_delete)?;
     for seq in &seqs {
         delete.execute([seq])?;
     }
-    let next = if seqs.len() == STEP_ROWS_MAX { seqs.last().copied() } else { None };
+    let next = if seqs.len() == rows { seqs.last().copied() } else { None };
     Ok(Step { matched: seqs.len() as u64, changed: seqs.len() as u64, next })
 }
 

@@ -6,7 +6,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 
 use super::work::{maybe_time, read, text};
-use crate::store::table::driver::{Counted, Question, Seen, Terminal};
+use crate::store::table::driver::{Counted, Question, Seen, Terminal, Wish};
 use crate::store::table::list;
 use crate::store::table::look::Progress;
 
@@ -27,6 +27,7 @@ pub(super) fn count(
             dead: number(3)?,
             oldest_fresh_at: maybe_time(row, 4)?,
             unknown: number(5)?,
+            discarded: number(6)?,
         })
     })
 }
@@ -35,7 +36,6 @@ pub(super) fn count(
 pub(super) struct Asked {
     which: String,
     values: [Value; 9],
-    but_due_since: Value,
     now: Timestamp,
 }
 
@@ -43,6 +43,7 @@ impl Asked {
     /// `None` where no row can be in the state that is asked for.
     pub(super) fn of(sql: &SqliteTableSql, question: &Question, now: Timestamp) -> Option<Self> {
         let which = match question.state {
+            _ if question.unclaimed => sql.unclaimed(),
             Some(state) => sql.in_state(state)?,
             None => "true".to_owned(),
         };
@@ -59,8 +60,7 @@ impl Asked {
             Value::from(i64::from(question.rows)),
             Value::from(text(now)),
         ];
-        let but_due_since = optional(question.but_due_since.map(text));
-        Some(Self { which, values, but_due_since, now })
+        Some(Self { which, values, now })
     }
 
     pub(super) fn find(self, connection: &Connection, sql: &SqliteTableSql) -> rusqlite::Result<Vec<Seen>> {
@@ -75,9 +75,16 @@ impl Asked {
         connection.query_row(&text, params_from_iter(self.values), number)
     }
 
-    pub(super) fn again(self, connection: &Connection, sql: &SqliteTableSql) -> rusqlite::Result<u64> {
-        let values = self.values.into_iter().chain([self.but_due_since]);
-        let changed = connection.execute(&sql.again(&self.which), params_from_iter(values))?;
+    pub(super) fn change(
+        self,
+        connection: &Connection,
+        sql: &SqliteTableSql,
+        wish: &Wish,
+    ) -> rusqlite::Result<u64> {
+        let given = wish.error().map(str::to_owned).or_else(|| wish.moment().map(text));
+        let values = self.values.into_iter().chain([given.map_or(Value::Null, Value::from)]);
+        let changed =
+            connection.execute(&sql.change(&self.which, wish.change()), params_from_iter(values))?;
         Ok(changed as u64)
     }
 }

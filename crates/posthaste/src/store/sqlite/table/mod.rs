@@ -29,7 +29,7 @@ use super::error::explain;
 use super::reader::Reader;
 use super::writer::{Kind, Writer};
 use crate::store::table::cursor::{Left, Sorted};
-use crate::store::table::driver::{Ask, Counted, Driver, Question, Seen, Terminal};
+use crate::store::table::driver::{Ask, Counted, Driver, Question, Seen, Terminal, Wish};
 use crate::store::table::engine::Table;
 use crate::store::table::ring;
 use crate::store::table::row::RawRow;
@@ -189,10 +189,10 @@ impl Driver for Sqlite {
         Ok((matched, now))
     }
 
-    async fn again(&self, sql: &Self::Sql, question: &Question) -> Result<u64> {
+    async fn change(&self, sql: &Self::Sql, question: &Question, wish: &Wish) -> Result<u64> {
         let Some(asked) = admin::Asked::of(sql, question, self.clock.now()) else { return Ok(0) };
-        let sql = Arc::clone(sql);
-        self.write(Kind::Other, move |connection| asked.again(connection, &sql)).await
+        let (sql, wish) = (Arc::clone(sql), wish.clone());
+        self.write(Kind::Other, move |connection| asked.change(connection, &sql, &wish)).await
     }
 
     async fn prune(

@@ -1,0 +1,58 @@
+//! A few of the events that a command would change: beside their number, so that whoever gives it sees whether they are the right ones.
+
+use posthaste::Result;
+use posthaste::admin::{Admin, Command, EventState, Filter, Page, Record};
+
+/// How many are shown.
+const EVENTS: u32 = 5;
+
+/// The newest events that this command would change; none for one that is not about events. In an outbox table everything that waits
+/// can be changed, in a log only what is parked.
+///
+/// # Errors
+/// What the store, or the broker, says.
+pub(crate) async fn sample(
+    admin: &dyn Admin,
+    filter: &Filter,
+    command: &Command,
+    is_table: bool,
+) -> Result<Vec<Record>> {
+    let mut found = Vec::new();
+    for state in states(command, is_table) {
+        let mut asked = filter.clone();
+        asked.state = *state;
+        found.extend(admin.find(&asked, Page::first(EVENTS)).await?.records);
+    }
+    found.retain(|record| is_left(command, record));
+    found.sort_by_key(|record| std::cmp::Reverse(record.seq));
+    found.dedup_by_key(|record| record.seq);
+    found.truncate(EVENTS as usize);
+    Ok(found)
+}
+
+/// In which states the events of a command are.
+fn states(command: &Command, is_table: bool) -> &'static [Option<EventState>] {
+    match command {
+        Command::Redrive { .. } | Command::Discard { .. } => &[Some(EventState::Dead)],
+        Command::Replay { .. } => &[Some(EventState::Delivered)],
+        Command::Bury { .. } | Command::Schedule { .. } if is_table => &[Some(EventState::Pending)],
+        Command::Bury { .. } => &[
+            Some(EventState::Retrying),
+            Some(EventState::Scheduled),
+            Some(EventState::Behind),
+            Some(EventState::Delivering),
+        ],
+        Command::Schedule { .. } => &[Some(EventState::Retrying), Some(EventState::Scheduled)],
+        Command::Erase { .. } => &[None],
+        _ => &[],
+    }
+}
+
+/// Whether there is anything left to do: what was erased is erased, and what a relay has is not put off.
+fn is_left(command: &Command, record: &Record) -> bool {
+    match command {
+        Command::Erase { .. } => record.payload_bytes.is_some(),
+        Command::Schedule { .. } => record.lanes.iter().any(|view| view.state != EventState::Delivering),
+        _ => true,
+    }
+}
