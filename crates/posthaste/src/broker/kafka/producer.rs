@@ -31,6 +31,14 @@ pub(super) type Said = Result<(), RDKafkaErrorCode>;
 /// Where the reports about some messages go: the number that the sender gave it, and what was said.
 pub(super) type Reports = mpsc::UnboundedSender<(usize, Said)>;
 
+/// A message for a topic.
+pub(super) struct Record<'a> {
+    pub(super) topic: &'a str,
+    pub(super) key: Option<&'a [u8]>,
+    pub(super) headers: OwnedHeaders,
+    pub(super) payload: Option<&'a [u8]>,
+}
+
 /// Whose report it is.
 pub(super) struct Slot {
     index: usize,
@@ -137,7 +145,7 @@ impl Link {
         let live = self.live()?;
         let (reports, mut reported) = mpsc::unbounded_channel();
         let doing = || format!("put a message on the topic {topic:?}");
-        let sent = live.send(&reports, 0, topic, key, headers, payload);
+        let sent = live.send(&reports, 0, Record { topic, key, headers, payload });
         drop(reports);
         let said = match sent {
             Ok(()) => timeout(self.0.settings.link.patience + REPORT_SLACK, reported.recv()).await,
@@ -176,16 +184,8 @@ impl Live {
     ///
     /// # Errors
     /// What the client did not take it for; there is no report then.
-    pub(super) fn send(
-        &self,
-        reports: &Reports,
-        index: usize,
-        topic: &str,
-        key: Option<&[u8]>,
-        headers: OwnedHeaders,
-        payload: Option<&[u8]>,
-    ) -> Said {
-        send(self.producer(), reports, index, topic, key, headers, payload)
+    pub(super) fn send(&self, reports: &Reports, index: usize, record: Record<'_>) -> Said {
+        send(self.producer(), reports, index, record)
     }
 
     /// The same in a batch of its own: what is wrong with it is nobody else's then.
@@ -197,10 +197,7 @@ impl Live {
         settings: &Settings,
         reports: &Reports,
         index: usize,
-        topic: &str,
-        key: Option<&[u8]>,
-        headers: OwnedHeaders,
-        payload: Option<&[u8]>,
+        record: Record<'_>,
     ) -> Said {
         if self.alone.get().is_none() {
             let mut config = producer_config(settings);
@@ -209,8 +206,7 @@ impl Live {
             // Somebody may have been faster.
             let _ = self.alone.set(made);
         }
-        let alone = self.alone.get().unwrap_or_else(|| self.producer());
-        send(alone, reports, index, topic, key, headers, payload)
+        send(self.alone.get().unwrap_or_else(|| self.producer()), reports, index, record)
     }
 
     /// Whether anything was acknowledged since then.
@@ -263,19 +259,11 @@ pub(super) fn let_go<T: Send + 'static>(client: T) {
     drop(std::thread::Builder::new().name("kafka-end".to_owned()).spawn(move || drop(client)));
 }
 
-fn send(
-    producer: &ThreadedProducer<Desk>,
-    reports: &Reports,
-    index: usize,
-    topic: &str,
-    key: Option<&[u8]>,
-    headers: OwnedHeaders,
-    payload: Option<&[u8]>,
-) -> Said {
+fn send(producer: &ThreadedProducer<Desk>, reports: &Reports, index: usize, record: Record<'_>) -> Said {
     let slot = Box::new(Slot { index, reports: reports.clone() });
-    let mut record = BaseRecord::with_opaque_to(topic, slot).headers(headers);
-    (record.key, record.payload) = (key, payload);
-    producer.send(record).map_err(|(error, _)| code_of(&error))
+    let mut sent = BaseRecord::with_opaque_to(record.topic, slot).headers(record.headers);
+    (sent.key, sent.payload) = (record.key, record.payload);
+    producer.send(sent).map_err(|(error, _)| code_of(&error))
 }
 
 fn make(config: &ClientConfig) -> Result<ThreadedProducer<Desk>> {

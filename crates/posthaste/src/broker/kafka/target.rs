@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use super::KafkaBroker;
 use super::link::{Fault, fault, words};
 use super::naming;
-use super::producer::{Live, REPORT_SLACK, Reports, Said, missing};
+use super::producer::{Live, REPORT_SLACK, Record, Reports, Said, missing};
 use super::settings::Settings;
 use super::wire::{encode, too_large};
 
@@ -177,13 +177,15 @@ impl<'a> Delivering<'a> {
         if let Some(error) = topics.get(&message.topic) {
             return self.ready.push_back(Answer::failed(index, error.clone()));
         }
-        let (topic, key) = (message.topic.as_str(), message.key.map(str::as_bytes));
-        let payload = Some(message.payload.as_ref());
+        let record = Record {
+            topic: &message.topic,
+            key: message.key.map(str::as_bytes),
+            headers: message.headers,
+            payload: Some(message.payload.as_ref()),
+        };
         let sent = match how {
-            State::SentAlone => {
-                live.send_alone(settings, reports, index, topic, key, message.headers, payload)
-            }
-            _ => live.send(reports, index, topic, key, message.headers, payload),
+            State::SentAlone => live.send_alone(settings, reports, index, record),
+            _ => live.send(reports, index, record),
         };
         self.states[index] = how;
         if let Err(code) = sent {

@@ -205,6 +205,8 @@ proptest! {
                     let from = committed.as_ref().map_or(0, |(place, _)| place.offset);
                     reader = log.partition_point(|offset| *offset < from);
                     in_hand.clear();
+                    // What was settled and not committed is as if it had not been.
+                    settled = committed.as_ref().map(|(_, settled)| settled.clone()).unwrap_or_default();
                 }
             }
             if let Some(place) = ledger.place() {
