@@ -42,6 +42,11 @@ pub(crate) fn is_ci() -> bool {
     std::env::var_os("CI").is_some_and(|value| value == "true")
 }
 
+/// Whether it is no failure to be without this server, for this reason.
+pub(crate) fn may_lack(kind: Kind, error: &Error) -> bool {
+    matches!(error, Error::Unavailable(_)) && (!is_ci() || kind.may_lack())
+}
+
 struct WholeCheck {
     run: Arc<Run>,
     sum: Sum,
@@ -136,7 +141,7 @@ impl WholeCheck {
         Ok(None)
     }
 
-    /// A server that broke is a failure. One that cannot be had is skipped, in CI a failure too.
+    /// A server that broke is a failure. One that cannot be had is skipped, in CI a failure too where it is demanded.
     fn count_servers(&mut self, fleet: &Fleet) {
         for server in &fleet.servers {
             say(&format!("{}ok", named(&format!("server {}", server.kind().name()))));
@@ -144,7 +149,7 @@ impl WholeCheck {
         }
         for (kind, error) in &fleet.lacking {
             let name = format!("server {}", kind.name());
-            let may_lack = matches!(error, Error::Unavailable(_)) && !is_ci();
+            let may_lack = may_lack(*kind, error);
             say(&format!("{}{}: {error}", named(&name), if may_lack { "skipped" } else { "FAILED" }));
             if may_lack {
                 self.sum.skipped += 1;

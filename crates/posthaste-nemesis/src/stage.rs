@@ -63,7 +63,7 @@ pub(crate) struct Stage {
 impl Stage {
     /// Starts the server, makes the tables, and starts everybody.
     pub(crate) async fn set(run: &Arc<Run>, folder: PathBuf, seed: u64, with: With) -> Result<Self> {
-        let Servers { server, pooler, broker } = blocking(|| start_servers(run, with))?;
+        let Servers { server, pooler, mut broker } = blocking(|| start_servers(run, with))?;
         let url = server.url();
         with.engine.make(&url).await?;
         Direct::connect(&url).await?.make_tables().await?;
@@ -74,6 +74,11 @@ impl Stage {
             Some(broker) => Some(Proxy::in_front_of(address_of(&broker.url())?).await?),
             None => None,
         };
+        if let (Some(link), Some(broker), Some(server)) = (&broker_link, with.broker, &mut broker)
+            && let Some(announce) = broker.announce
+        {
+            blocking(|| announce(server, link.address()))?;
+        }
         let engine = ["--engine".to_owned(), with.engine.name().to_owned()];
         let mut more: Vec<String> = with.consume.then(|| "--consume".to_owned()).into_iter().collect();
         if let (Some(link), Some(broker)) = (&broker_link, with.broker) {

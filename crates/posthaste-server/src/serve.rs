@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
+use crate::config::payload::LaneLimits;
 use crate::config::relay::Targets;
 use crate::config::server::Role;
 use crate::exit::{Code, Failure};
@@ -266,6 +267,7 @@ fn limits(config: &Config) -> Limits {
     let server = &config.server;
     Limits {
         payload_bytes_max: server.payload_max,
+        lanes: LaneLimits::of(config),
         body_timeout: server.body_timeout,
         request_timeout: server.request_timeout,
         source: server.source.clone(),

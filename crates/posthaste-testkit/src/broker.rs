@@ -13,6 +13,10 @@ pub trait BrokerRigMaker: Send + Sync {
     fn name(&self) -> &'static str;
     /// Why it cannot be had here, if so: the variable that would name its server is not set.
     fn missing(&self) -> Option<String>;
+    /// Whether to be without it is no failure, also where every other backend is required.
+    fn is_optional(&self) -> bool {
+        false
+    }
     /// A broker whose topics and groups nobody else uses.
     fn rig(&self) -> BoxFuture<'_, Result<BrokerBench>>;
     /// Opens the scope at what [`BrokerBench::url`] said, in another process.

@@ -40,6 +40,11 @@ impl Settings {
         Self { on, all_required: std::env::var("CI").is_ok_and(|ci| ci == "true") }
     }
 
+    /// For a backend without which it must also be possible to go on.
+    fn not_requiring(&self, is_optional: bool) -> Self {
+        Self { on: self.on.clone(), all_required: self.all_required && !is_optional }
+    }
+
     /// Whether this backend is asked for.
     pub fn wants(&self, backend: &str) -> bool {
         self.on.is_empty() || self.on.iter().any(|name| name == backend)
@@ -141,8 +146,9 @@ pub fn consumer_trials(
     let trials = laws.iter().map(|law| {
         let (database, broker, run) = (Arc::clone(database), Arc::clone(broker), law.run);
         let exempt = database.exempt(law.name);
+        let settings = settings.not_requiring(database.missing().is_none() && broker.is_optional());
         let missing = database.missing().or_else(|| broker.missing());
-        trial(name, law.name, missing, settings, async move || {
+        trial(name, law.name, missing, &settings, async move || {
             exempt.map_or(Ok(()), |why| Err(Verdict::skipped(why)))?;
             let (rig, scope) = (database.rig().await?, broker.rig().await?);
             let child = child_command(database.name(), rig.url())
@@ -157,7 +163,8 @@ pub fn consumer_trials(
 pub fn broker_trials(maker: &Arc<dyn BrokerRigMaker>, settings: &Settings) -> Vec<Trial> {
     let trials = BROKER_LAWS.iter().map(|law| {
         let (maker, run) = (Arc::clone(maker), law.run);
-        trial(maker.name(), law.name, maker.missing(), settings, async move || run(maker.rig().await?).await)
+        let (missing, settings) = (maker.missing(), settings.not_requiring(maker.is_optional()));
+        trial(maker.name(), law.name, missing, &settings, async move || run(maker.rig().await?).await)
     });
     trials.collect()
 }

@@ -12,7 +12,14 @@ pub mod store;
 pub mod target;
 #[cfg(any(feature = "amqp", feature = "nats", feature = "redis", feature = "postgres"))]
 mod tls;
-#[cfg(any(feature = "amqp", feature = "nats", feature = "redis", feature = "postgres", feature = "mysql"))]
+#[cfg(any(
+    feature = "amqp",
+    feature = "kafka",
+    feature = "nats",
+    feature = "redis",
+    feature = "postgres",
+    feature = "mysql"
+))]
 mod url;
 
 #[cfg(feature = "derive")]

@@ -1,6 +1,6 @@
 //! What the URLs of stores and brokers have in common.
 
-#[cfg(any(feature = "amqp", feature = "nats", feature = "redis"))]
+#[cfg(any(feature = "amqp", feature = "kafka", feature = "nats", feature = "redis"))]
 use std::time::Duration;
 
 /// `%2F` becomes `/`; what is no such sign stays as it is.
@@ -22,7 +22,7 @@ fn text_of(digits: &[u8]) -> Option<u8> {
 }
 
 /// `250ms`, `5s`, `2m`, `1h`; at most a day.
-#[cfg(any(feature = "amqp", feature = "nats", feature = "redis"))]
+#[cfg(any(feature = "amqp", feature = "kafka", feature = "nats", feature = "redis"))]
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     let unit = text.find(|c: char| !c.is_ascii_digit())?;
     let millis: u64 = match &text[unit..] {
@@ -37,7 +37,7 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
 }
 
 /// `512`, `64KiB`, `16MiB`, `1GiB`.
-#[cfg(any(feature = "amqp", feature = "nats", feature = "redis"))]
+#[cfg(any(feature = "amqp", feature = "kafka", feature = "nats", feature = "redis"))]
 pub(crate) fn bytes(text: &str) -> Option<u64> {
     let unit = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let factor: u64 = match &text[unit..] {
@@ -54,7 +54,7 @@ pub(crate) fn bytes(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    #[cfg(any(feature = "amqp", feature = "nats", feature = "redis"))]
+    #[cfg(any(feature = "amqp", feature = "kafka", feature = "nats", feature = "redis"))]
     #[test]
     fn spans_and_sizes_have_units() {
         let spans = ["250ms", "5s", "2m", "1h"].map(|text| duration(text).map(|span| span.as_millis()));

@@ -5,6 +5,7 @@
 
 mod conformance {
     pub(crate) mod deadpool_postgres;
+    pub(crate) mod kafka;
     pub(crate) mod mariadb;
     pub(crate) mod nats;
     pub(crate) mod postgres;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
             Arc::new(classic),
             Arc::new(conformance::nats::NatsRigs),
             Arc::new(conformance::redis::RedisRigs),
+            Arc::new(conformance::kafka::KafkaRigs),
         ],
         // A file, so that child processes find it, and no server beside the broker's.
         &(Arc::new(conformance::sqlx_sqlite::SqlxSqliteDriver) as Arc<dyn DriverRigMaker>),

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use super::account::is_root;
 use super::kind::{Kind, find};
-use super::nats;
+use super::{kafka, nats};
 use crate::error::{Doing as _, Error, Result};
 use crate::interrupt::Interrupt;
 use crate::run::Run;
@@ -29,6 +29,9 @@ const LOCK: &str = "/run/posthaste-xtask-install.lock";
 pub(super) fn ensure(kinds: &[Kind], run: &Run) -> Result<()> {
     if kinds.contains(&Kind::Nats) {
         nats::fetch(run);
+    }
+    if kinds.contains(&Kind::Kafka) {
+        kafka::fetch(run);
     }
     if missing(kinds).is_empty() {
         return Ok(());
@@ -56,7 +59,7 @@ pub(super) fn ensure(kinds: &[Kind], run: &Run) -> Result<()> {
 }
 
 fn missing(kinds: &[Kind]) -> Vec<&'static str> {
-    kinds.iter().filter(|kind| kind.program().is_none()).map(|kind| kind.package()).collect()
+    kinds.iter().filter(|kind| kind.program().is_none()).filter_map(|kind| kind.package()).collect()
 }
 
 fn apt(run: &Run, arguments: &[&str]) -> Result<()> {

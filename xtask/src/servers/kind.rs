@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use rustix::process::Signal;
 
-use super::nats;
+use super::{kafka, nats};
 
 /// A server that tests can ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -24,12 +24,21 @@ pub enum Kind {
     Redis,
     /// NATS with JetStream.
     Nats,
+    /// Kafka that syncs every message, by way of Maven.
+    Kafka,
 }
 
 impl Kind {
     /// All of them, each after those it needs.
-    pub const ALL: [Self; 6] =
-        [Self::Postgres, Self::Pgbouncer, Self::Mariadb, Self::Rabbitmq, Self::Redis, Self::Nats];
+    pub const ALL: [Self; 7] = [
+        Self::Postgres,
+        Self::Pgbouncer,
+        Self::Mariadb,
+        Self::Rabbitmq,
+        Self::Redis,
+        Self::Nats,
+        Self::Kafka,
+    ];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -40,6 +49,7 @@ impl Kind {
             Self::Rabbitmq => "rabbitmq",
             Self::Redis => "redis",
             Self::Nats => "nats",
+            Self::Kafka => "kafka",
         }
     }
 
@@ -58,16 +68,22 @@ impl Kind {
         (self == Self::Pgbouncer).then_some(Self::Postgres)
     }
 
-    /// The Debian package that brings it.
-    pub(super) fn package(self) -> &'static str {
-        match self {
+    /// Whether a machine may be without it also where every other server is demanded.
+    pub(crate) fn may_lack(self) -> bool {
+        self == Self::Kafka
+    }
+
+    /// The Debian package that brings it, if one does.
+    pub(super) fn package(self) -> Option<&'static str> {
+        Some(match self {
             Self::Postgres => "postgresql",
             Self::Pgbouncer => "pgbouncer",
             Self::Mariadb => "mariadb-server",
             Self::Rabbitmq => "rabbitmq-server",
             Self::Redis => "redis-server",
             Self::Nats => "nats-server",
-        }
+            Self::Kafka => return None,
+        })
     }
 
     /// What asks it for a clean end without waiting for its clients.
@@ -87,6 +103,7 @@ impl Kind {
             }
             Self::Redis => find("redis-server"),
             Self::Nats => nats::current().or_else(|| find("nats-server")),
+            Self::Kafka => kafka::program(),
         }
     }
 }

@@ -6,6 +6,7 @@
 mod account;
 mod fleet;
 mod install;
+mod kafka;
 mod kind;
 mod mariadb;
 mod nats;

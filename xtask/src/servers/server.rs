@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
+use super::kafka::Kafka;
 use super::mariadb::Mariadb;
 use super::nats::Nats;
 use super::pgbouncer::Pgbouncer;
@@ -57,6 +58,7 @@ impl Server {
             Kind::Rabbitmq => Box::new(Rabbitmq::new(home.clone())?),
             Kind::Redis => Box::new(Redis::new(home.clone())?),
             Kind::Nats => Box::new(Nats::new(home.clone())?),
+            Kind::Kafka => Box::new(Kafka::new(home.clone())?),
         };
         Ok(Self { kind, run: Arc::clone(run), home, recipe, prepared: false, child: None })
     }
@@ -87,8 +89,8 @@ impl Server {
         self.recipe.url()
     }
 
-    /// Starts it, again after `stop` or `kill`, and returns when it answers.
-    pub fn start(&mut self) -> Result<()> {
+    /// Makes its data folder and its settings, which a test may then change before the first `start`.
+    pub fn prepare(&mut self) -> Result<()> {
         if !self.prepared {
             if let Some(command) = self.recipe.prepare()? {
                 let status = wait(&mut self.launch(command)?, self.run.interrupt())?;
@@ -96,6 +98,12 @@ impl Server {
             }
             self.prepared = true;
         }
+        Ok(())
+    }
+
+    /// Starts it, again after `stop` or `kill`, and returns when it answers.
+    pub fn start(&mut self) -> Result<()> {
+        self.prepare()?;
         let begun = Instant::now();
         loop {
             let mut child = self.launch(self.recipe.command()?)?;
@@ -232,6 +240,7 @@ mod tests {
             "postgres://postgres@127.0.0.1:15001/postgres",
             "amqp://guest:guest@127.0.0.1:15001/%2f",
             "nats://127.0.0.1:15001",
+            "kafka://127.0.0.1:15001",
         ] {
             assert_eq!(port_of(url), Some(15001), "{url}");
         }

@@ -1,5 +1,6 @@
 //! The brokers that can stand between relays and consumers: one file each, and a line in [`ALL`].
 
+mod kafka;
 mod nats;
 mod rabbitmq;
 mod redis;
@@ -10,13 +11,13 @@ use std::sync::Arc;
 
 use posthaste::admin::Admin;
 use posthaste::broker::Broker;
-use xtask::servers::Kind;
+use xtask::servers::{Kind, Server};
 
 use crate::Result;
 use crate::lanes::Which;
 
 /// All of them.
-pub(crate) const ALL: [&Between; 3] = [&rabbitmq::RABBITMQ, &nats::NATS, &redis::REDIS];
+pub(crate) const ALL: [&Between; 4] = [&rabbitmq::RABBITMQ, &nats::NATS, &redis::REDIS, &kafka::KAFKA];
 
 /// A broker between relays and consumers.
 pub(crate) struct Between {
@@ -28,6 +29,8 @@ pub(crate) struct Between {
     scheme: &'static str,
     /// The URL of a server that is reached at this address.
     pub(crate) url: fn(SocketAddr) -> String,
+    /// Tells the server that its clients find it at this address, where they would not believe it otherwise.
+    pub(crate) announce: Option<fn(&mut Server, SocketAddr) -> Result<()>>,
     /// How one lane and its consumers see it: with places of their own, and quick to notice that it is away.
     open: fn(&str, Which) -> Result<Opened>,
 }

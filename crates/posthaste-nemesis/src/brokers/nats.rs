@@ -10,6 +10,7 @@ pub(super) const NATS: Between = Between {
     kind: Kind::Nats,
     scheme: "nats:",
     url: |address| format!("nats://{address}"),
+    announce: None,
     open: |url, which| {
         let place = format!("nemesis-{}", which.name());
         let settings =

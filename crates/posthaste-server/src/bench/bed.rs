@@ -3,6 +3,8 @@
 //!
 //! A further broker is a file here and a line in [`make`].
 
+#[cfg(feature = "kafka")]
+mod kafka;
 #[cfg(feature = "nats")]
 mod nats;
 #[cfg(feature = "amqp")]
@@ -72,6 +74,8 @@ const SCHEMES: &[&str] = &[
     "amqp",
     #[cfg(feature = "amqp")]
     "amqps",
+    #[cfg(feature = "kafka")]
+    "kafka",
     #[cfg(feature = "nats")]
     "nats",
     #[cfg(feature = "redis")]
@@ -90,6 +94,8 @@ pub(super) async fn make(url: &str, queue: QueueType) -> Result<Box<dyn Bed>, Fa
     match url.split(':').next().unwrap_or_default() {
         #[cfg(feature = "amqp")]
         "amqp" | "amqps" => Ok(Box::new(rabbitmq::Queue::make(url, queue).await?)),
+        #[cfg(feature = "kafka")]
+        "kafka" => Ok(Box::new(kafka::Topic::make(url).await?)),
         #[cfg(feature = "nats")]
         "nats" => Ok(Box::new(nats::Stream::make(url).await?)),
         #[cfg(feature = "redis")]

@@ -128,7 +128,8 @@ impl QueueType {
 /// How to measure publishing.
 #[derive(Debug, Args)]
 pub struct PublishArgs {
-    /// Publish to this broker instead (amqp://…, nats://…, redis://…): the target, against the bare client with as much on its way
+    /// Publish to this broker instead (amqp://…, nats://…, redis://…, kafka://…): the target, against the bare client with as much
+    /// on its way
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
     /// With RabbitMQ: of which type the queue is

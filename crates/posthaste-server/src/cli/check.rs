@@ -23,6 +23,9 @@ pub(super) struct Args {
 struct CheckDocument {
     name: String,
     ok: bool,
+    /// It is allowed, and somebody should know.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    warning: bool,
     detail: String,
     #[serde(skip)]
     code: Code,
@@ -40,6 +43,10 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let (lanes, targets) = (context.config.lanes.len(), context.config.targets.len());
     let read = format!("valid, {lanes} lanes, {targets} targets");
     let mut checks = vec![passed("configuration", read)];
+    let addresses = config::target::addresses(&context.config);
+    checks.extend(
+        addresses.into_iter().filter_map(|(name, url)| Some(warned(name, posthaste::target::doubt(&url)?))),
+    );
     if args.connect {
         checks.push(check_store(context).await);
         checks.extend(check_targets(context).await);
@@ -49,8 +56,12 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         output::json(&ReportDocument { ok: failed.is_none(), checks })?;
     } else {
         for check in &checks {
-            let mark = if check.ok { "ok" } else { "FAILED" };
-            output::line(&format!("{mark:<7}{}: {}", check.name, check.detail))?;
+            let mark = match (check.ok, check.warning) {
+                (true, false) => "ok",
+                (true, true) => "warning",
+                (false, _) => "FAILED",
+            };
+            output::line(&format!("{mark:<7} {}: {}", check.name, check.detail))?;
         }
     }
     match failed {
@@ -87,9 +98,19 @@ async fn check_targets(context: &Context) -> Vec<CheckDocument> {
 }
 
 fn passed(name: impl Into<String>, detail: String) -> CheckDocument {
-    CheckDocument { name: name.into(), ok: true, detail, code: Code::Ok }
+    CheckDocument { name: name.into(), ok: true, warning: false, detail, code: Code::Ok }
+}
+
+fn warned(name: impl Into<String>, doubt: &str) -> CheckDocument {
+    CheckDocument { warning: true, ..passed(name, doubt.to_owned()) }
 }
 
 fn failed(name: impl Into<String>, failure: Failure) -> CheckDocument {
-    CheckDocument { name: name.into(), ok: false, detail: failure.to_string(), code: failure.code() }
+    CheckDocument {
+        name: name.into(),
+        ok: false,
+        warning: false,
+        detail: failure.to_string(),
+        code: failure.code(),
+    }
 }

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use super::context::{Access, Context};
 use super::moment;
 use super::output;
+use crate::config::payload::LaneLimits;
 use crate::config::unit;
 use crate::exit::Failure;
 use crate::http::wire::{NewEvent, PublishedEvent};
@@ -65,6 +66,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<(), Failure> {
     // The same checks on both ways, so that the same mistake has the same answer.
     envelope
         .check(context.config.server.payload_max)
+        .and_then(|()| LaneLimits::of(&context.config).check(&envelope))
         .map_err(|error| Failure::from(error.during("publish")))?;
     let id = match context.access(true).await? {
         Access::Server(client) => {

@@ -7,6 +7,7 @@
 pub mod environment;
 pub mod lane;
 pub mod log;
+pub mod payload;
 pub mod prune;
 pub mod relay;
 pub mod scope;

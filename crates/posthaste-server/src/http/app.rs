@@ -10,6 +10,7 @@ use super::auth::KnownKeys;
 use super::health::{Readiness, Watched};
 use super::metrics::Metrics;
 use super::publish::Budget;
+use crate::config::payload::LaneLimits;
 use crate::config::scope::Operator;
 
 /// Room in a JSON body for everything that is not the payload.
@@ -20,6 +21,8 @@ const JSON_BYTES_BESIDE_PAYLOAD: usize = 64 * 1024;
 pub struct Limits {
     /// The largest payload of an event, in bytes.
     pub payload_bytes_max: usize,
+    /// What the lanes take.
+    pub lanes: LaneLimits,
     /// How long a client may pause within a request's body.
     pub body_timeout: Duration,
     /// How long a request may take, from its head to its answer.

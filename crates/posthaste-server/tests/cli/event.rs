@@ -117,7 +117,14 @@ fn bad_input_is_refused_and_nothing_is_stored() {
     let arguments = ["publish", "--type", "x", "--content-type", "text/plain"];
     folder.run_with_stdin(&arguments, &large).assert_failed(2, &["larger than server.payload_max (1MiB)"]);
     assert_eq!(folder.run_with_stdin(&arguments, &large[1..]).code, 0, "the limit itself is allowed");
-    assert_eq!(folder.json(&["event", "list"])["events"].as_array().unwrap().len(), 2);
+    // Whoever publishes is told what a lane would not take, and not whoever finds it dead.
+    let lane = "topics = [\"narrow.#\"]\nto = \"nats://127.0.0.1:9?message_bytes_max=1KiB\"";
+    folder.write("posthaste.toml", format!("[lanes.slim]\n{lane}\n"));
+    let to =
+        |topic: &str| folder.run_with_stdin(&[&arguments, &["--topic", topic][..]].concat(), &large[..2000]);
+    to("narrow.x").assert_failed(2, &["2000 bytes", "lane slim takes 1024"]);
+    assert_eq!(to("wide.x").code, 0, "no lane that takes less reads it");
+    assert_eq!(folder.json(&["event", "list"])["events"].as_array().unwrap().len(), 3);
 }
 
 #[test]

@@ -8,10 +8,14 @@ mod embedded;
 #[path = "../cli/folder.rs"]
 #[expect(dead_code, reason = "shared with the tests of the command line")]
 mod folder;
+#[cfg(feature = "nats")]
+mod nats;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "amqp")]
 mod rabbitmq;
+#[cfg(feature = "redis")]
+mod redis;
 mod seen;
 #[path = "../http_process/skip.rs"]
 mod skip;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use posthaste::memory::Memory;
 use posthaste::schema::{Backend, Keyring as _};
+use posthaste_server::config::payload::LaneLimits;
 use posthaste_server::http::{App, ConnectionLimits, Face, Limits, Metrics, Server, Watched, router};
 use posthaste_server::keys::ApiKey;
 use tokio::task::JoinSet;
@@ -15,6 +16,8 @@ use tokio_util::sync::CancellationToken;
 use crate::client::{Client, DEADLINE};
 
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 4096;
+/// What the lane of the topics `narrow.#` takes.
+const NARROW_BYTES_MAX: u64 = 100;
 pub(crate) const CONNECTIONS_MAX: usize = 1_200;
 
 /// The name of the key that may give commands.
@@ -90,6 +93,7 @@ impl Stand {
         let operators = [OPERATOR, "read:read", "publish:publish", "operate:operate"];
         let limits = Limits {
             payload_bytes_max: PAYLOAD_BYTES_MAX,
+            lanes: narrow_lane(),
             body_timeout: times.body,
             request_timeout: times.request,
             source: "/test".to_owned(),
@@ -129,6 +133,12 @@ impl Stand {
         let ended = async { while self.tasks.join_next().await.is_some() {} };
         timeout(DEADLINE, ended).await.expect("the server ends in time");
     }
+}
+
+/// A lane of these topics that takes little.
+fn narrow_lane() -> LaneLimits {
+    let topics = vec!["narrow.#".parse().expect("that is a pattern")];
+    [("narrow".to_owned(), topics, NARROW_BYTES_MAX)].into_iter().collect()
 }
 
 fn connections(times: Times) -> ConnectionLimits {

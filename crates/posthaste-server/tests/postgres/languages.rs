@@ -5,8 +5,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::skip;
 use crate::stand::Stand;
+use crate::{environment, skip};
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
@@ -59,9 +59,12 @@ async fn what_python_publishes_is_delivered() {
     let trial = "languages::what_python_publishes_is_delivered";
     let Some(stand) = Stand::new(trial).await else { return };
     let stand = stand.with_orders().await;
-    let Some(python) = python() else {
-        skip::say(trial, "there is no Python with psycopg, and PyPI cannot be reached");
-        return stand.end().await;
+    let python = match environment::python("python", &example("python/requirements.txt")) {
+        Ok(python) => python,
+        Err(why) => {
+            skip::say(trial, &why);
+            return stand.end().await;
+        }
     };
     let output = Command::new(python)
         .arg(example("python/publish.py"))
@@ -76,34 +79,4 @@ async fn what_python_publishes_is_delivered() {
     );
     assert_eq!(line["source"], "/shop", "{line}");
     stand.end().await;
-}
-
-/// A Python that has what the example needs, in an environment that later runs find again.
-fn python() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
-    let python = folder.join("bin/python");
-    let has_psycopg = |python: &Path| {
-        Command::new(python)
-            .args(["-c", "import psycopg"])
-            .output()
-            .is_ok_and(|output| output.status.success())
-    };
-    if !has_psycopg(&python) {
-        let made = Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder).output();
-        made.ok().filter(|output| output.status.success())?;
-        let mut install = Command::new(&python);
-        install.args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--timeout",
-            "20",
-            "--retries",
-            "1",
-            "--requirement",
-        ]);
-        install.arg(example("python/requirements.txt")).output().ok()?;
-    }
-    has_psycopg(&python).then_some(python)
 }

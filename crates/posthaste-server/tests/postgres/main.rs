@@ -5,6 +5,9 @@
 #[path = "../http_api/client.rs"]
 #[expect(dead_code, reason = "shared with the tests of the HTTP API")]
 mod client;
+#[path = "../brokers/environment.rs"]
+#[expect(dead_code, reason = "shared with the tests of brokers")]
+mod environment;
 #[path = "../cli/folder.rs"]
 #[expect(dead_code, reason = "shared with the tests of the command line")]
 mod folder;

@@ -1,18 +1,20 @@
 //! Brokers, and the one place where a broker's URL is opened.
 
-#[cfg(any(feature = "amqp", feature = "nats", feature = "redis"))]
+#[cfg(any(feature = "amqp", feature = "kafka", feature = "nats", feature = "redis"))]
 mod address;
 #[cfg(feature = "amqp")]
 pub mod amqp;
-#[cfg(any(feature = "amqp", feature = "nats", feature = "redis"))]
+#[cfg(any(feature = "amqp", feature = "kafka", feature = "nats", feature = "redis"))]
 mod cloudevents;
-#[cfg(any(feature = "amqp", feature = "nats", feature = "redis"))]
+#[cfg(feature = "kafka")]
+pub mod kafka;
+#[cfg(any(feature = "amqp", feature = "kafka", feature = "nats", feature = "redis"))]
 mod letter;
 #[cfg(feature = "nats")]
 pub mod nats;
 #[cfg(feature = "redis")]
 pub mod redis;
-#[cfg(any(feature = "amqp", feature = "nats", feature = "redis"))]
+#[cfg(any(feature = "amqp", feature = "kafka", feature = "nats", feature = "redis"))]
 mod story;
 #[cfg(any(feature = "amqp", feature = "nats"))]
 mod topics;
@@ -33,6 +35,10 @@ const SCHEMES: &[&str] = &[
     "amqp:",
     #[cfg(feature = "amqp")]
     "amqps:",
+    #[cfg(feature = "kafka")]
+    "kafka:",
+    #[cfg(feature = "kafka-tls")]
+    "kafkas:",
     #[cfg(feature = "nats")]
     "nats:",
     #[cfg(feature = "nats")]
@@ -72,6 +78,10 @@ pub async fn open(url: &str) -> Result<Arc<dyn Broker>> {
     if amqp::is_url(url) {
         return Ok(Arc::new(amqp::AmqpBroker::at(url)?));
     }
+    #[cfg(feature = "kafka")]
+    if kafka::is_url(url) {
+        return Ok(Arc::new(kafka::KafkaBroker::at(url)?));
+    }
     #[cfg(feature = "nats")]
     if nats::is_url(url) {
         return Ok(Arc::new(nats::NatsBroker::at(url)?));
@@ -84,10 +94,25 @@ pub async fn open(url: &str) -> Result<Arc<dyn Broker>> {
     if scheme == "local" {
         return Err(Error::config("nothing may follow local: in the URL of this broker"));
     }
+    if let Some(error) = of_another_build(&scheme) {
+        return Err(error);
+    }
     Err(Error::config(format!(
         "there is no broker for {scheme}: in this build; it has {}",
         SCHEMES.join(", ")
     )))
+}
+
+/// What to do about a scheme that another build has, if it is one.
+pub(crate) fn of_another_build(scheme: &str) -> Option<Error> {
+    let is_lacking = (scheme == "kafka" && !cfg!(feature = "kafka"))
+        || (scheme == "kafkas" && !cfg!(feature = "kafka-tls"));
+    is_lacking.then(|| {
+        let (feature, also) = if scheme == "kafka" { ("kafka", "") } else { ("kafka-tls", ", and OpenSSL") };
+        Error::config(format!(
+            "this build has no {scheme}:; build it with --features {feature}, which needs make and a C++ compiler{also}"
+        ))
+    })
 }
 
 /// Opens the dead letters of the broker that a URL names, listed by group as lanes; connects when they are needed first.
@@ -99,6 +124,10 @@ pub fn dead_letters(url: &str) -> Result<Arc<dyn Admin>> {
     if amqp::is_url(url) {
         return Ok(Arc::new(amqp::AmqpBroker::at(url)?));
     }
+    #[cfg(feature = "kafka")]
+    if kafka::is_url(url) {
+        return Ok(Arc::new(kafka::KafkaBroker::at(url)?));
+    }
     #[cfg(feature = "nats")]
     if nats::is_url(url) {
         return Ok(Arc::new(nats::NatsBroker::at(url)?));
@@ -108,6 +137,9 @@ pub fn dead_letters(url: &str) -> Result<Arc<dyn Admin>> {
         return Ok(Arc::new(redis::RedisBroker::at(url)?));
     }
     let scheme: String = url.split(':').next().unwrap_or_default().chars().take(20).collect();
+    if let Some(error) = of_another_build(&scheme) {
+        return Err(error);
+    }
     Err(Error::config(format!(
         "no broker of this build has dead letters at {scheme}:; it has {}",
         SCHEMES[1..].join(", ")
@@ -126,6 +158,10 @@ mod tests {
         assert!(open("local:").await.is_ok());
         #[cfg(feature = "amqp")]
         assert!(open("amqp://me:hunter2@host").await.is_ok() && open("amqp://me@host?no=1").await.is_err());
+        #[cfg(not(feature = "kafka"))]
+        assert!(
+            open("kafka://h").await.err().unwrap().to_string().contains("--features kafka, which needs make")
+        );
         #[cfg(feature = "nats")]
         assert!(open("nats://me:hunter2@host").await.is_ok() && open("tls://me@host?no=1").await.is_err());
         #[cfg(feature = "redis")]

@@ -19,6 +19,10 @@ const SCHEMES: &[&str] = &[
     "amqp:",
     #[cfg(feature = "amqp")]
     "amqps:",
+    #[cfg(feature = "kafka")]
+    "kafka:",
+    #[cfg(feature = "kafka-tls")]
+    "kafkas:",
     #[cfg(feature = "nats")]
     "nats:",
     #[cfg(feature = "nats")]
@@ -32,8 +36,8 @@ const SCHEMES: &[&str] = &[
 const BARE: [&str; 2] = ["null:", "stdout:"];
 
 /// Opens the target that a URL names: `null:`, `stdout:`, with the feature `amqp` a RabbitMQ at `amqp://…` or `amqps://…`, with
-/// the feature `nats` a NATS with JetStream at `nats://…` or `tls://…`, and with the feature `redis` a Redis at `redis://…` or
-/// `rediss://…`.
+/// the feature `kafka` a Kafka at `kafka://…`, with the feature `nats` a NATS with JetStream at `nats://…` or `tls://…`, and with
+/// the feature `redis` a Redis at `redis://…` or `rediss://…`.
 ///
 /// Connects to nothing by itself; [`Target::ping`] asks whether the target would take events.
 ///
@@ -44,6 +48,8 @@ pub fn open(url: &str) -> Result<Arc<dyn Target>> {
     match url {
         #[cfg(feature = "amqp")]
         url if crate::broker::amqp::is_url(url) => Ok(Arc::new(crate::broker::amqp::AmqpBroker::at(url)?)),
+        #[cfg(feature = "kafka")]
+        url if crate::broker::kafka::is_url(url) => Ok(Arc::new(crate::broker::kafka::KafkaBroker::at(url)?)),
         #[cfg(feature = "nats")]
         url if crate::broker::nats::is_url(url) => Ok(Arc::new(crate::broker::nats::NatsBroker::at(url)?)),
         #[cfg(feature = "redis")]
@@ -66,6 +72,10 @@ pub fn check(url: &str) -> Result<()> {
     if crate::broker::amqp::is_url(url) {
         return url.parse::<crate::broker::amqp::Settings>().map(drop);
     }
+    #[cfg(feature = "kafka")]
+    if crate::broker::kafka::is_url(url) {
+        return url.parse::<crate::broker::kafka::Settings>().map(drop);
+    }
     #[cfg(feature = "nats")]
     if crate::broker::nats::is_url(url) {
         return url.parse::<crate::broker::nats::Settings>().map(drop);
@@ -79,7 +89,20 @@ pub fn check(url: &str) -> Result<()> {
     if BARE.iter().any(|known| known.strip_suffix(':') == Some(&scheme)) {
         return Err(Error::config(format!("nothing may follow {scheme}: in the URL of this target")));
     }
+    if let Some(error) = crate::broker::of_another_build(&scheme) {
+        return Err(error);
+    }
     Err(Error::config(format!("there is no target for {scheme}: in this build; it has {known}")))
+}
+
+/// What the settings of a target's URL allow that may lose events: nothing is wrong with them, and nobody should be surprised.
+pub fn doubt(url: &str) -> Option<&'static str> {
+    #[cfg(feature = "kafka")]
+    if crate::broker::kafka::is_url(url) {
+        return url.parse::<crate::broker::kafka::Settings>().ok()?.doubt();
+    }
+    let _ = url;
+    None
 }
 
 #[cfg(test)]
@@ -93,6 +116,8 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Config);
         assert!(error.to_string().contains("null:, stdout:"), "{error}");
         assert!(!error.to_string().contains("hunter2"));
+        #[cfg(not(feature = "kafka"))]
+        assert!(open("kafka://h").err().unwrap().to_string().contains("--features kafka, which needs make"));
         assert!(open("null:x").is_err() && open("").is_err());
         assert!(open("null:").is_ok() && open("stdout:").is_ok());
     }

@@ -2,12 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in what its functions share")]
 
+mod beside;
 mod broken;
+#[path = "../certificates/mod.rs"]
+mod certificates;
 mod consuming;
 mod dead;
 mod killed;
 mod line;
-mod plain;
+#[path = "../certificates/papers.rs"]
+mod papers;
 mod refused;
 mod seen;
 mod stand;
+mod tls;

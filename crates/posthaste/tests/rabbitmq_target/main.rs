@@ -11,6 +11,8 @@ mod crowd;
 mod killed;
 mod limits;
 mod line;
+#[path = "../certificates/papers.rs"]
+mod papers;
 mod refused;
 mod routing;
 mod silent;

@@ -3,7 +3,7 @@
 use posthaste::broker::redis::RedisBroker;
 use posthaste::target::{DeliverKind, Target};
 
-use crate::stand::{Stand, address, event, send};
+use crate::stand::{Stand, address, event, send, until};
 
 /// Delivers two events and answers the kind, code and message that both were refused with.
 async fn refusal(target: &RedisBroker) -> (DeliverKind, String, String) {
@@ -85,6 +85,42 @@ async fn a_server_that_takes_no_writes_is_unavailable_until_it_does() {
         assert!(target.ping().await.is_ok());
         assert!(send(&target, vec![event("1", "t")]).await[0].is_ok());
     }
+}
+
+/// A server that could not write its snapshot takes no writes: the lane waits and is told to look at the disk.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_cannot_write_its_disk_is_unavailable_until_it_can() {
+    let name = "a_server_that_cannot_write_its_disk_is_unavailable_until_it_can";
+    let Some(mut stand) = Stand::private(name).await else { return };
+    let target = stand.open("");
+    assert!(send(&target, vec![event("1", "t")]).await[0].is_ok());
+    let _: String = stand.ask(&["CONFIG", "SET", "save", "3600 1000000"]).await;
+    // A snapshot is written beside, and cannot be put in the place of a folder, not even by root.
+    let snapshot = stand.server().folder().join("dump.rdb");
+    std::fs::create_dir(&snapshot).unwrap();
+    save(&stand, "err").await;
+    let (kind, code, message) = refusal(&target).await;
+    assert_eq!((kind, code.as_str()), (DeliverKind::Unavailable, "redis MISCONF"), "{message}");
+    assert!(message.contains("disk"), "{message}");
+    assert!(target.ping().await.unwrap_err().to_string().contains("MISCONF"));
+    std::fs::remove_dir(&snapshot).unwrap();
+    save(&stand, "ok").await;
+    assert!(target.ping().await.is_ok());
+    assert!(send(&target, vec![event("2", "t")]).await[0].is_ok());
+}
+
+/// Has a snapshot made, again and again until it ends like this.
+async fn save(stand: &Stand, status: &str) {
+    let (wanted, at_rest) = (format!("rdb_last_bgsave_status:{status}"), "rdb_bgsave_in_progress:0");
+    until("the snapshot has ended like that", async || {
+        let info: String = stand.ask(&["INFO", "persistence"]).await;
+        if info.contains(at_rest) && !info.contains(&wanted) {
+            // SCHEDULE: also while the append-only file is rewritten.
+            let _: String = stand.ask(&["BGSAVE", "SCHEDULE"]).await;
+        }
+        info.contains(at_rest) && info.contains(&wanted)
+    })
+    .await;
 }
 
 /// Replicas that are wanted and not there keep an event from counting as delivered.

@@ -61,7 +61,8 @@ fn check(app: &App, event: &Envelope) -> Result<(), Problem> {
     event.check(payload_bytes_max).map_err(|error| {
         let too_large = event.payload.len() > payload_bytes_max;
         Problem::new(if too_large { Kind::TooLarge } else { Kind::Invalid }, error.to_string())
-    })
+    })?;
+    app.limits.lanes.check(event).map_err(|error| Problem::new(Kind::TooLarge, error.to_string()))
 }
 
 async fn store(app: &App, events: Vec<Envelope>) -> Result<StatusCode, Problem> {

@@ -22,7 +22,7 @@ pub async fn a_round_trip_keeps_everything(bench: BrokerBench) -> LawResult {
         "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned(),
     );
     event.headers.insert("Mixed-Case".to_owned(), "värde, with \"quotes\"".to_owned());
-    bench.all_taken(vec![event.clone(), bench.event("empty", None)]).await?;
+    bench.all_taken(vec![event.clone()]).await?;
     let delivery = next(feed.as_mut()).await?;
     let (seen, mut expected) = ((*delivery.envelope).clone(), event);
     // A broker may stamp what the producer left open.
@@ -30,7 +30,8 @@ pub async fn a_round_trip_keeps_everything(bench: BrokerBench) -> LawResult {
     ensure_eq!(seen, expected, "the event");
     ensure_eq!(delivery.attempt, 1, "the attempt");
     delivery.receipt.ack().await?;
-    ensure_eq!(take(feed.as_mut(), 1).await?, ["empty"], "the next one");
+    bench.all_taken(vec![bench.event("plain", None)]).await?;
+    ensure_eq!(take(feed.as_mut(), 1).await?, ["plain"], "the next one");
     Ok(())
 }
 

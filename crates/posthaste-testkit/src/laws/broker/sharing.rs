@@ -27,23 +27,32 @@ pub async fn groups_are_isolated(bench: BrokerBench) -> LawResult {
     Ok(())
 }
 
-/// Two members of a group: each event goes to one of them, and both get some.
+/// Two members of a group: each event goes to one of them, and both get some. Every event has a key of its own, so that brokers that
+/// share by key have something to share.
 pub async fn two_members_share(bench: BrokerBench) -> LawResult {
     let mut first = bench.join_with("a", |spec| spec.prefetch(1)).await?;
     let mut second = bench.join_with("a", |spec| spec.prefetch(1)).await?;
     let ids: Vec<String> = (0..20).map(|n| format!("{n:02}")).collect();
-    bench.publish(&ids.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+    bench.all_taken(ids.iter().map(|id| bench.event(id, Some(id))).collect()).await?;
+    // Each holds one while the other takes one, so that both have their turn.
+    let (one, other) = (next(first.as_mut()).await?, next(second.as_mut()).await?);
     let mut seen = Vec::new();
-    // Each holds one while the other takes the next, so that both have their turn.
-    for _ in 0..10 {
-        let (one, other) = (next(first.as_mut()).await?, next(second.as_mut()).await?);
-        seen.extend([one.envelope.id.clone(), other.envelope.id.clone()]);
-        one.receipt.ack().await?;
-        other.receipt.ack().await?;
+    for delivery in [one, other] {
+        seen.push(delivery.envelope.id.clone());
+        delivery.receipt.ack().await?;
+    }
+    while seen.len() < ids.len() {
+        let delivery = tokio::select! {
+            one = next(first.as_mut()) => one?,
+            other = next(second.as_mut()) => other?,
+        };
+        seen.push(delivery.envelope.id.clone());
+        delivery.receipt.ack().await?;
     }
     seen.sort();
     ensure_eq!(seen, ids, "what both got together");
-    quiet(first.as_mut(), "after all were shared").await
+    quiet(first.as_mut(), "after all were shared").await?;
+    quiet(second.as_mut(), "after all were shared").await
 }
 
 /// A feed of three: the fourth comes when one of them is settled, and not before.

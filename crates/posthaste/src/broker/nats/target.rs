@@ -8,6 +8,7 @@ use async_nats::jetstream::context::GetStreamByNameErrorKind;
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{Config, RawMessageErrorKind, StorageType};
 use futures_util::{StreamExt as _, stream};
+use posthaste_core::findings::Finding;
 use posthaste_core::store::Parcel;
 use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, OrderKept, Target};
 use posthaste_core::{BoxFuture, BoxStream, Error, Result, redact};
@@ -56,6 +57,10 @@ impl Target for NatsBroker {
             }
             Ok(())
         })
+    }
+
+    fn examine(&self) -> BoxFuture<'_, Vec<Finding>> {
+        Box::pin(self.examine_streams())
     }
 }
 

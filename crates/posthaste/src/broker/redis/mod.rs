@@ -2,6 +2,7 @@
 
 mod consume;
 mod dedup;
+mod examine;
 mod link;
 mod settings;
 mod target;

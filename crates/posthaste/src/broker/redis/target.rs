@@ -1,6 +1,7 @@
 //! Redis as a target: every burst is one pipeline of `XADD`, answered command by command.
 
 use futures_util::{StreamExt as _, stream};
+use posthaste_core::findings::Finding;
 use posthaste_core::store::Parcel;
 use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, OrderKept, Target};
 use posthaste_core::{BoxFuture, BoxStream, Error, Result};
@@ -27,6 +28,10 @@ impl Target for RedisBroker {
 
     fn ping(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(self.probe())
+    }
+
+    fn examine(&self) -> BoxFuture<'_, Vec<Finding>> {
+        Box::pin(self.examine_server())
     }
 }
 

@@ -67,3 +67,63 @@ pub(in crate::broker::redis) fn refused(error: &ServerError) -> Refusal {
 pub(super) fn is_replica(answer: &Value) -> bool {
     matches!(answer, Value::ServerError(error) if matches!(error.code(), "READONLY" | "MASTERDOWN"))
 }
+
+#[cfg(test)]
+mod tests {
+    use redis::parse_redis_value;
+
+    use super::*;
+
+    fn refusal(words: &str) -> Refusal {
+        match parse_redis_value(format!("-{words}\r\n").as_bytes()).unwrap() {
+            Value::ServerError(error) => refused(&error),
+            other => panic!("{other:?} is no refusal"),
+        }
+    }
+
+    /// In Redis' own words: what nobody's events would pass, what only this stream's would not, and what to do about each.
+    #[test]
+    fn refusals_are_told_apart_and_say_what_to_do() {
+        let table = [
+            ("LOADING Redis is loading the dataset in memory", "LOADING", false, "it goes on"),
+            ("MISCONF Redis is configured to save RDB snapshots", "MISCONF", false, "disk"),
+            ("READONLY You can't write against a read only replica.", "READONLY", false, "primary"),
+            ("OOM command not allowed when used memory > 'maxmemory'.", "OOM", false, "maxmemory"),
+            ("CLUSTERDOWN The cluster is down", "CLUSTERDOWN", false, "not whole"),
+            ("CLUSTERDOWN Hash slot not served", "CLUSTERDOWN", false, "not whole"),
+            ("TRYAGAIN Multiple keys request during rehashing of slot", "TRYAGAIN", false, "not whole"),
+            ("MOVED 3999 127.0.0.1:6381", "MOVED", false, "no cluster"),
+            ("ASK 3999 127.0.0.1:6381", "ASK", false, "no cluster"),
+            ("CROSSSLOT Keys in request don't hash to the same slot", "CROSSSLOT", false, "no cluster"),
+            ("MASTERDOWN Link with MASTER is down", "MASTERDOWN", false, "primary"),
+            ("NOREPLICAS Not enough good replicas to write.", "NOREPLICAS", false, "min-replicas-to-write"),
+            ("NOAUTH Authentication required.", "NOAUTH", false, "password"),
+            ("BUSY Redis is busy running a script.", "BUSY", false, "script"),
+            ("NOPERM this user has no permissions to run the 'xadd' command", "NOPERM", false, "ACL SETUSER"),
+            ("NOPERM No permissions to access a key", "NOPERM", true, "ACL SETUSER"),
+            (
+                "WRONGTYPE Operation against a key holding the wrong kind of value",
+                "WRONGTYPE",
+                true,
+                "prefix",
+            ),
+            ("ERR The ID specified in XADD is equal or smaller", "ERR", true, "XADD"),
+            ("UNHEARDOF of", "UNHEARDOF", false, "UNHEARDOF of"),
+        ];
+        for (words, code, is_about_key, says) in table {
+            let refusal = refusal(words);
+            assert_eq!((refusal.code.as_str(), refusal.is_about_key), (code, is_about_key), "{refusal:?}");
+            assert!(refusal.message.contains(says), "{refusal:?}");
+            let kind = if is_about_key { DeliverKind::Failed } else { DeliverKind::Unavailable };
+            assert_eq!(refusal.into_deliver_error().kind, kind, "{words}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_takes_no_writes_is_left_for_the_next() {
+        for (words, is_one) in [("READONLY x", true), ("MASTERDOWN x", true), ("LOADING x", false)] {
+            let answer = parse_redis_value(format!("-{words}\r\n").as_bytes()).unwrap();
+            assert_eq!(is_replica(&answer), is_one, "{words}");
+        }
+    }
+}

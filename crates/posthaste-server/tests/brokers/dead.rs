@@ -1,7 +1,5 @@
 //! `posthaste dead … --broker`: a poison event is listed with its reason, counted, shown, and brought back.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in what its functions share")]
-
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 

@@ -1,0 +1,188 @@
+//! Answers for one message: acknowledged, set aside, buried, or given back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use posthaste_core::broker::{Count, Reason, Receipt, Trial};
+use posthaste_core::time::{Clock as _, SystemClock};
+use posthaste_core::{BoxFuture, Result};
+use rdkafka::message::{Message as _, OwnedHeaders};
+use tokio::time::sleep;
+
+use super::member::{DUE, Member};
+use super::moving::{headers_of, with};
+use super::state::Message;
+use crate::broker::story::Story;
+
+/// The key of a message that is dead, where its record has another one.
+pub(super) const KEY: &str = "posthaste-key";
+/// A message that could not be moved is not handed out again at once: a topic that takes nothing would keep everybody busy.
+const BRAKE: Duration = Duration::from_secs(1);
+
+/// What a feed and its deliveries share. When the last of them is gone, the group is left.
+pub(super) struct Line(pub(super) Arc<Member>);
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// One message that is not settled. Dropped, it is given back.
+pub(super) struct Hold {
+    pub(super) line: Arc<Line>,
+    pub(super) message: Message,
+    pub(super) story: Story,
+    /// Which attempt this is, from 1.
+    pub(super) attempt: u32,
+    /// Whether later ones must not pass it: it is given back together with them, when the feed is gone.
+    pub(super) in_order: bool,
+    /// By which it is known among the dead: the event's source and id, if it is an event.
+    pub(super) identity: Option<String>,
+    /// How many processes it has ended, as was found when its trial began.
+    pub(super) crashes: Arc<AtomicU32>,
+    pub(super) is_open: bool,
+}
+
+impl Hold {
+    fn member(&self) -> &Member {
+        &self.line.0
+    }
+
+    /// It is done with. Does not wait for that to be committed, but for the last one that is unsettled.
+    pub(super) async fn ack(mut self) -> Result<()> {
+        self.is_open = false;
+        let settled = self.member().settle(&self.message)?;
+        self.member().committed(settled).await
+    }
+
+    /// Tried again after this time: it waits in the group's own topic. One that nothing happened to only stays where it is.
+    pub(super) async fn release(mut self, after: Duration, count: Count) -> Result<()> {
+        if self.in_order || (after.is_zero() && count == Count::Nothing) {
+            return Ok(());
+        }
+        self.story.failed(self.attempt.saturating_add(self.crashes.load(Ordering::Acquire)), count);
+        let due = SystemClock.now().after(after).as_micros().to_string();
+        let headers = with(self.headers(), DUE, due.as_bytes());
+        let topic = self.member().sources[self.message.at.0].names.retry.clone();
+        let body = Arc::clone(&self.message.body);
+        let payload = body.payload().unwrap_or_default();
+        self.moved(&topic, body.key(), headers, payload).await
+    }
+
+    /// Dead, in the topic for that; settled here when that has it, and not before.
+    pub(super) async fn bury(mut self, reason: Reason) -> Result<()> {
+        self.story.failed(self.attempt, Count::Attempt);
+        let names = Arc::clone(&self.member().sources[self.message.at.0].names);
+        self.story.died(&names.main, reason);
+        let (body, mut headers) = (Arc::clone(&self.message.body), self.headers());
+        if let Some(key) = body.key() {
+            headers = with(headers, KEY, key);
+        }
+        let identity = self
+            .identity
+            .clone()
+            .unwrap_or_else(|| format!("{}/{}/{}", body.topic(), self.message.at.1, self.message.offset));
+        let payload = body.payload().unwrap_or_default();
+        self.moved(&names.dead, Some(identity.as_bytes()), headers, payload).await
+    }
+
+    fn headers(&self) -> OwnedHeaders {
+        headers_of(self.message.body.headers(), &self.story)
+    }
+
+    /// Puts it elsewhere, and then settles it here.
+    async fn moved(
+        mut self,
+        topic: &str,
+        key: Option<&[u8]>,
+        headers: OwnedHeaders,
+        payload: &[u8],
+    ) -> Result<()> {
+        // What is another member's by now is moved by that one.
+        self.member().holds(&self.message)?;
+        if let Err(error) = self.member().moving.put(topic, key, headers, Some(payload)).await {
+            if self.in_order {
+                // What is given back must come before what was behind it.
+                self.member().fail(error.to_string());
+            } else {
+                sleep(BRAKE).await;
+            }
+            return Err(error);
+        }
+        self.is_open = false;
+        let settled = self.member().settle(&self.message)?;
+        self.member().committed(settled).await
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.member().give_back(&self.message, self.in_order);
+        }
+    }
+}
+
+pub(super) struct KafkaReceipt(pub(super) Hold);
+
+impl Receipt for KafkaReceipt {
+    fn ack(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
+        Box::pin(self.0.ack())
+    }
+
+    fn release(self: Box<Self>, after: Duration, count: Count) -> BoxFuture<'static, Result<()>> {
+        Box::pin(self.0.release(after, count))
+    }
+
+    fn bury(self: Box<Self>, reason: Reason) -> BoxFuture<'static, Result<()>> {
+        Box::pin(self.0.bury(reason))
+    }
+}
+
+/// An event on trial: what began and did not end stands beside the group's offset.
+pub(super) struct KafkaTrial {
+    pub(super) line: Arc<Line>,
+    pub(super) message: Message,
+    pub(super) crashes: Arc<AtomicU32>,
+    pub(super) has_begun: bool,
+}
+
+impl KafkaTrial {
+    /// The process is there, so whatever began was ended by something else than this event.
+    fn is_over(&mut self) {
+        if std::mem::take(&mut self.has_begun) {
+            self.line.0.take_back_trial(&self.message);
+        }
+    }
+}
+
+impl Trial for KafkaTrial {
+    fn begin(&mut self) -> BoxFuture<'_, Result<u32>> {
+        Box::pin(async {
+            self.is_over();
+            // Whether it is committed or not, from here on it may be.
+            self.has_begun = true;
+            let begun =
+                self.line.0.record(&self.message, |ledger, offset| ledger.begin_trial(offset)).await?;
+            self.crashes.store(begun, Ordering::Release);
+            Ok(begun)
+        })
+    }
+
+    fn end(&mut self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async {
+            if std::mem::take(&mut self.has_begun) {
+                self.line.0.record(&self.message, |ledger, offset| ledger.end_trial(offset)).await?;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Drop for KafkaTrial {
+    fn drop(&mut self) {
+        self.is_over();
+    }
+}

@@ -1,0 +1,62 @@
+//! Kafka: a target with idempotent, pipelined delivery.
+
+mod consume;
+mod link;
+mod lookup;
+mod naming;
+mod producer;
+mod settings;
+mod target;
+mod wire;
+
+use std::sync::Arc;
+
+use posthaste_core::Result;
+use posthaste_core::target::Capabilities;
+
+pub use self::consume::Beginning;
+use self::consume::Consume;
+use self::producer::Link;
+use self::settings::URL;
+pub use self::settings::{Acks, Compression, Sasl, Settings};
+pub use crate::broker::cloudevents::Format;
+
+/// Kafka as a target.
+///
+/// One producer, made when it is first needed, which keeps its own connections to the cluster's brokers; a new one takes its
+/// place when it can go on no longer. Clones share it.
+#[derive(Clone, Debug)]
+pub struct KafkaBroker {
+    settings: Arc<Settings>,
+    capabilities: Capabilities,
+    publishing: Link,
+    consume: Arc<Consume>,
+}
+
+/// Whether a URL is for this broker, by its scheme.
+pub(crate) fn is_url(url: &str) -> bool {
+    URL.is_meant(url)
+}
+
+impl KafkaBroker {
+    /// At this URL, with the settings in it; connects to nothing yet.
+    ///
+    /// # Errors
+    /// `Config` for a URL or settings that cannot be used; nothing secret is repeated.
+    pub fn at(url: &str) -> Result<Self> {
+        Self::new(url.parse()?)
+    }
+
+    /// With these settings; connects to nothing yet.
+    ///
+    /// # Errors
+    /// `Config` for settings that cannot be.
+    pub fn new(settings: Settings) -> Result<Self> {
+        settings.check()?;
+        let capabilities = target::capabilities(&settings);
+        let settings = Arc::new(settings);
+        let publishing = Link::new(Arc::clone(&settings));
+        let consume = Arc::new(Consume::new(&settings));
+        Ok(Self { settings, capabilities, publishing, consume })
+    }
+}

@@ -1,0 +1,12 @@
+//! Kafka as a target and as a broker, against a real server.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in what its functions share")]
+
+mod consuming;
+mod killed;
+mod plain;
+mod refused;
+#[path = "../rabbitmq_consume/seen.rs"]
+mod seen;
+mod sent;
+mod stand;

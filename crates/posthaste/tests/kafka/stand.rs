@@ -1,0 +1,162 @@
+//! A server and topics of a test's own, and a look into them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use posthaste::broker::kafka::KafkaBroker;
+use posthaste::envelope::Envelope;
+use posthaste::store::Parcel;
+use posthaste::target::{Answer, DeliverError, Target};
+use posthaste::time::Timestamp;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::message::{Headers as _, Message as _, OwnedMessage};
+use rdkafka::{Offset, TopicPartitionList};
+use xtask::servers::{Kind, Server};
+use xtask::{Interrupt, Run};
+
+/// No fact of these tests takes so long.
+pub(crate) const SOON: Duration = Duration::from_secs(90);
+pub(crate) const PARTITIONS: i32 = 3;
+
+/// What a test looks at the server with.
+pub(crate) struct Stand {
+    pub(crate) url: String,
+    /// What its topics begin with.
+    pub(crate) prefix: String,
+    server: Option<Server>,
+}
+
+impl Stand {
+    /// On the server of the run; `None`, said on stderr, where there is none.
+    pub(crate) fn shared(trial: &str) -> Option<Self> {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "tests learn from the environment where their servers are"
+        )]
+        let url = std::env::var("POSTHASTE_TEST_KAFKA");
+        if url.is_err() {
+            eprintln!("skipped: {trial}: POSTHASTE_TEST_KAFKA is not set");
+        }
+        url.ok().map(|url| Self::at(url, None))
+    }
+
+    /// On a server of the test's own, with these settings changed; `None`, said on stderr, where it cannot be had.
+    pub(crate) fn private(trial: &str, change: impl FnOnce(String) -> String) -> Option<Self> {
+        if !Kind::Kafka.is_installed() {
+            eprintln!("skipped: {trial}: there is no Kafka, so POSTHASTE_TEST_KAFKA cannot be set either");
+            return None;
+        }
+        let server = blocking(|| {
+            let run = Arc::new(Run::private(&Interrupt::default()).unwrap());
+            let mut server = Server::new(Kind::Kafka, &run, None).unwrap();
+            server.prepare().unwrap();
+            let file = server.folder().join("server.properties");
+            std::fs::write(&file, change(std::fs::read_to_string(&file).unwrap())).unwrap();
+            server.start().unwrap();
+            server
+        });
+        Some(Self::at(server.url(), Some(server)))
+    }
+
+    fn at(url: String, server: Option<Server>) -> Self {
+        Self { url, prefix: format!("t-{}.", posthaste::envelope::fresh_id()), server }
+    }
+
+    pub(crate) fn server(&mut self) -> &mut Server {
+        self.server.as_mut().expect("this test has a server of its own")
+    }
+
+    /// The server as Posthaste sees it, with the stand's topics and these settings.
+    pub(crate) fn open(&self, settings: &str) -> KafkaBroker {
+        self.open_at(&self.url, settings)
+    }
+
+    pub(crate) fn open_at(&self, url: &str, settings: &str) -> KafkaBroker {
+        KafkaBroker::at(&format!("{url}?prefix={}&reconnect_max=1s&{settings}", self.prefix)).unwrap()
+    }
+
+    fn config(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", self.url.strip_prefix("kafka://").unwrap());
+        config
+    }
+
+    /// Makes a topic, with these settings of its own.
+    pub(crate) async fn make(&self, topic: &str, own: &[(&str, &str)]) {
+        let name = format!("{}{topic}", self.prefix);
+        let new = NewTopic::new(&name, PARTITIONS, TopicReplication::Fixed(1));
+        let new = own.iter().fold(new, |new, (name, value)| new.set(name, value));
+        let admin: AdminClient<DefaultClientContext> = self.config().create().unwrap();
+        let options = AdminOptions::new().operation_timeout(Some(SOON));
+        admin.create_topics([&new], &options).await.unwrap().pop().unwrap().unwrap();
+    }
+
+    /// Everything that is in a topic, partition by partition.
+    pub(crate) fn messages(&self, topic: &str) -> Vec<OwnedMessage> {
+        let name = format!("{}{topic}", self.prefix);
+        blocking(|| {
+            let consumer: BaseConsumer = self.config().set("group.id", "nobody").create().unwrap();
+            let (mut messages, until) = (Vec::new(), Instant::now() + SOON);
+            for partition in 0..PARTITIONS {
+                let (_, end) = consumer.fetch_watermarks(&name, partition, SOON).unwrap();
+                let mut place = TopicPartitionList::new();
+                place.add_partition_offset(&name, partition, Offset::Beginning).unwrap();
+                consumer.assign(&place).unwrap();
+                let mut next = 0;
+                while next < end {
+                    assert!(Instant::now() < until, "{next} of {end} messages of partition {partition} came");
+                    // It also returns when something else has happened.
+                    if let Some(message) = consumer.poll(Duration::from_secs(1)) {
+                        let message = message.unwrap().detach();
+                        next = message.offset() + 1;
+                        messages.push(message);
+                    }
+                }
+            }
+            messages
+        })
+    }
+
+    /// The ids of everything that is in a topic, partition by partition.
+    pub(crate) fn ids(&self, topic: &str) -> Vec<String> {
+        self.messages(topic).iter().map(|message| header(message, "X-Event-ID").unwrap()).collect()
+    }
+}
+
+/// A header of a message.
+pub(crate) fn header(message: &OwnedMessage, name: &str) -> Option<String> {
+    let found = message.headers()?.iter().find(|header| header.key == name)?;
+    Some(String::from_utf8(found.value?.to_vec()).unwrap())
+}
+
+/// Starting and ending servers blocks; the other tasks of the test go on meanwhile.
+pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    tokio::task::block_in_place(work)
+}
+
+/// An event with this id on this topic.
+pub(crate) fn event(id: impl Into<String>, topic: &str) -> Envelope {
+    let mut event = Envelope::new("test.event", b"{}".to_vec());
+    event.id = id.into();
+    event.topic = topic.to_owned();
+    event
+}
+
+/// Delivers these and answers what was said about each, in their order.
+pub(crate) async fn send(target: &dyn Target, events: Vec<Envelope>) -> Vec<Result<(), DeliverError>> {
+    let count = events.len();
+    let parcel = |event| Parcel::new(Arc::new(event), 1, false, Timestamp::default());
+    let mut answers: Vec<Answer> = target.deliver(events.into_iter().map(parcel).collect()).collect().await;
+    answers.sort_by_key(|answer| answer.index);
+    assert_eq!(answers.len(), count, "one answer for each");
+    answers.into_iter().map(|answer| answer.result).collect()
+}
+
+/// Waits for a fact.
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    posthaste_testkit::wait::eventually(SOON, what, async || holds().await).await.unwrap();
+}
