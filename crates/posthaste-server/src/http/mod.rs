@@ -22,7 +22,7 @@ mod health;
 mod lanes;
 mod metrics;
 pub mod problem;
-mod publish;
+pub(crate) mod publish;
 pub(crate) mod query;
 mod router;
 mod server;

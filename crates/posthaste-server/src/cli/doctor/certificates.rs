@@ -1,6 +1,8 @@
 //! Certificates: until when those in files are valid, and those of the servers that were met.
 
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use secrecy::ExposeSecret as _;
 
 use crate::config::Config;
 use crate::config::target::addresses;
+use crate::http::publish::percent::unescaped;
 
 /// With less than this left somebody should renew it.
 const SOON: Duration = Duration::from_secs(30 * 86_400);
@@ -65,29 +68,9 @@ fn named(url: &str) -> Vec<(Use, PathBuf)> {
             _ => return None,
         };
         // A word of its own: the CAs of the system.
-        (value != "system").then(|| (purpose, PathBuf::from(decoded(value))))
+        (value != "system").then(|| (purpose, PathBuf::from(OsString::from_vec(unescaped(value.as_bytes())))))
     };
     query.split('&').filter_map(of).collect()
-}
-
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let pair = (first == b'%').then(|| after.get(..2)).flatten();
-        let pair = pair.and_then(|pair| std::str::from_utf8(pair).ok());
-        match pair.and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Whether a file's certificates are valid. One that cannot be read is told of by whoever needs it.

@@ -5,7 +5,7 @@ mod cloudevents;
 mod data;
 mod form;
 mod members;
-mod percent;
+pub(crate) mod percent;
 mod plain;
 
 use std::sync::Arc;

@@ -3,9 +3,13 @@
 /// A header's value as text: quotes around it are taken off, then `%` and two hex digits give a byte. `None` if that is
 /// not UTF-8. A `%` that begins no such pair stands for itself.
 pub(super) fn decode(value: &[u8]) -> Option<String> {
-    let unquoted = unquote(value);
-    let mut bytes = Vec::with_capacity(unquoted.len());
-    let mut rest = unquoted.as_slice();
+    String::from_utf8(unescaped(&unquote(value))).ok()
+}
+
+/// The bytes with every `%` and two hex digits as the byte that they stand for.
+pub(crate) fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
     while let Some((&first, after)) = rest.split_first() {
         let pair = after.first().zip(after.get(1)).filter(|_| first == b'%');
         match pair.and_then(|(&high, &low)| Some(hex(high)? << 4 | hex(low)?)) {
@@ -19,7 +23,7 @@ pub(super) fn decode(value: &[u8]) -> Option<String> {
             }
         }
     }
-    String::from_utf8(bytes).ok()
+    bytes
 }
 
 fn unquote(value: &[u8]) -> Vec<u8> {
