@@ -8,5 +8,7 @@ mod plain;
 mod refused;
 #[path = "../rabbitmq_consume/seen.rs"]
 mod seen;
+#[path = "../sending/mod.rs"]
+mod sending;
 mod sent;
 mod stand;

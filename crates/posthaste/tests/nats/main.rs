@@ -14,5 +14,7 @@ mod line;
 mod papers;
 mod refused;
 mod seen;
+#[path = "../sending/mod.rs"]
+mod sending;
 mod stand;
 mod tls;

@@ -9,6 +9,8 @@ mod killed;
 #[path = "../certificates/papers.rs"]
 mod papers;
 mod refused;
+#[path = "../sending/mod.rs"]
+mod sending;
 mod stand;
 mod tls;
 mod wire;
