@@ -6,6 +6,8 @@ mod broken;
 mod dead;
 #[path = "../rabbitmq_consume/seen.rs"]
 mod seen;
+#[path = "../sending/mod.rs"]
+mod sending;
 #[expect(dead_code, reason = "shared with the tests of the target, which need more of it")]
 #[path = "../redis_target/stand.rs"]
 mod stand;

@@ -8,7 +8,8 @@ use posthaste::target::Target;
 use redis::Value;
 
 use crate::seen::{TOPIC, ids, publish};
-use crate::stand::{SOON, Stand, event, send, until};
+use crate::sending::SOON;
+use crate::stand::{Stand, event, send, until};
 
 async fn join(broker: &RedisBroker) -> Box<dyn Feed> {
     broker.feed(&FeedSpec::new("g", vec![TOPIC.parse().unwrap()]).prefetch(10)).await.unwrap()
