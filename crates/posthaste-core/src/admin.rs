@@ -243,6 +243,8 @@ pub enum EventState {
     Dead,
     /// Given up, with a record: expired, or by an operator.
     Discarded,
+    /// In a state that only the owner of an outbox table knows; left alone.
+    Unknown,
 }
 
 impl EventState {
@@ -257,6 +259,7 @@ impl EventState {
             Self::Delivered => "delivered",
             Self::Dead => "dead",
             Self::Discarded => "discarded",
+            Self::Unknown => "unknown",
         }
     }
 
@@ -271,6 +274,7 @@ impl EventState {
             Self::Delivered,
             Self::Dead,
             Self::Discarded,
+            Self::Unknown,
         ]
         .into_iter()
         .find(|state| state.name() == name)
@@ -350,6 +354,9 @@ pub struct LaneStats {
     pub replayed: u64,
     /// When the oldest event that this lane has not read was taken in; `None` when it has read all.
     pub oldest_unread_at: Option<Timestamp>,
+    /// Which of the totals are estimates, by name: those of a long outbox table are not counted row by row. A total that is here and not
+    /// `delivered` or `accepted` is at least what it says.
+    pub estimated: Vec<&'static str>,
 }
 
 impl LaneStats {
@@ -370,6 +377,7 @@ impl LaneStats {
             discarded: 0,
             replayed: 0,
             oldest_unread_at: None,
+            estimated: Vec::new(),
         }
     }
 
@@ -490,6 +498,25 @@ impl Command {
             Self::PruneInbox { .. } => "prune-inbox",
             Self::Rebase { .. } => "rebase",
             Self::Erase { .. } => "erase",
+        }
+    }
+
+    /// Whether it only counts.
+    pub fn is_dry_run(&self) -> bool {
+        match self {
+            Self::Pause | Self::Resume => false,
+            Self::Redrive { dry_run }
+            | Self::Replay { dry_run }
+            | Self::Discard { dry_run, .. }
+            | Self::Bury { dry_run, .. }
+            | Self::Schedule { dry_run, .. }
+            | Self::Seek { dry_run, .. }
+            | Self::Skip { dry_run, .. }
+            | Self::Remove { dry_run }
+            | Self::Prune { dry_run, .. }
+            | Self::PruneInbox { dry_run, .. }
+            | Self::Rebase { dry_run, .. }
+            | Self::Erase { dry_run } => *dry_run,
         }
     }
 

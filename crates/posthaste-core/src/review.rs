@@ -44,7 +44,7 @@ const LOOKED_AT_MAX: usize = 20_000;
 /// How far the times of neighbours in the record may be out of order, by clocks that differ or are set back.
 const SKEW: Duration = Duration::from_secs(300);
 
-/// Looks back at a store. Changes nothing.
+/// Looks back at a store, and keeps the record of what was done beside it.
 pub trait Review: Send + Sync {
     /// What was changed and by whom, the newest first, a page at a time.
     ///
@@ -54,9 +54,19 @@ pub trait Review: Send + Sync {
         let _ = (filter, page);
         Box::pin(async {
             Err(Error::rejected(
-                "an outbox table has no place for a record of commands; the log of whoever gave them has it",
+                "this store keeps no record of commands; the log of whoever gave them has it",
             ))
         })
+    }
+
+    /// Writes down a command that was carried out elsewhere: on the dead letters of a broker. Number and time of the record are the
+    /// store's own. Answers whether there is a place for it.
+    ///
+    /// # Errors
+    /// What the store says.
+    fn record<'a>(&'a self, entry: &'a AuditEntry) -> BoxFuture<'a, Result<bool>> {
+        let _ = entry;
+        Box::pin(async { Ok(false) })
     }
 
     /// How many events died of what, in the filter's lane or in all: counted by the code of their failure, each with when it was
@@ -92,6 +102,7 @@ impl AuditFilter {
             && (self.with_unchanged
                 || entry.applied.changed > 0
                 || entry.was_stopped()
+                || entry.is_first_part()
                 || OF_LANES.contains(&entry.command.as_str()))
     }
 }
@@ -131,6 +142,11 @@ impl AuditEntry {
     /// Whether it is the end of a command that somebody stopped: it belongs to the records before it, also if nothing was changed since.
     pub fn was_stopped(&self) -> bool {
         self.filter.contains("\"stopped\":true")
+    }
+
+    /// Whether it is the beginning of a command: should no other record follow, nobody knows what came of it.
+    pub fn is_first_part(&self) -> bool {
+        self.filter.contains("\"part\":\"first\"")
     }
 }
 

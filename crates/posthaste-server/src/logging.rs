@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
+use posthaste::telemetry::AUDIT_TARGET;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
@@ -32,9 +33,10 @@ pub fn start(config: &Config, long_running: bool) {
 }
 
 /// RabbitMQ's client logs whole messages, payload and all, and what we log about its connections ourselves: it is heard only
-/// when it is asked for.
+/// when it is asked for. What is the only record of a command is always heard.
 fn quiet(level: &str) -> String {
-    if level.contains("lapin") { level.to_owned() } else { format!("{level},lapin=off") }
+    let lapin = if level.contains("lapin") { "" } else { ",lapin=off" };
+    format!("{level}{lapin},{AUDIT_TARGET}=info")
 }
 
 #[cfg(test)]
@@ -43,8 +45,8 @@ mod tests {
 
     #[test]
     fn the_client_of_rabbitmq_is_quiet_unless_it_is_asked_for() {
-        assert_eq!(quiet("info"), "info,lapin=off");
-        assert_eq!(quiet("warn,lapin=debug"), "warn,lapin=debug");
+        assert_eq!(quiet("info"), "info,lapin=off,posthaste::audit=info");
+        assert_eq!(quiet("warn,lapin=debug"), "warn,lapin=debug,posthaste::audit=info");
         assert!(EnvFilter::try_new(quiet("info,posthaste_core=debug")).is_ok());
     }
 }

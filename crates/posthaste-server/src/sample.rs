@@ -1,5 +1,7 @@
 //! A few of the events that a command would change: beside their number, so that whoever gives it sees whether they are the right ones.
 
+use std::collections::HashSet;
+
 use posthaste::Result;
 use posthaste::admin::{Admin, Command, EventState, Filter, Page, Record};
 
@@ -25,7 +27,9 @@ pub(crate) async fn sample(
     }
     found.retain(|record| is_left(command, record));
     found.sort_by_key(|record| std::cmp::Reverse(record.seq));
-    found.dedup_by_key(|record| record.seq);
+    // An event may be in two of the states meanwhile; rows of one transaction have one time, and with it one place.
+    let mut seen = HashSet::new();
+    found.retain(|record| seen.insert((record.envelope.source.clone(), record.envelope.id.clone())));
     found.truncate(EVENTS as usize);
     Ok(found)
 }

@@ -45,7 +45,7 @@ impl State {
             Command::Erase { dry_run } => self.erase(filter, *dry_run),
             Command::Rebase { .. } => return Err(nothing_to_rebase()),
         };
-        if !is_dry_run(command) {
+        if !command.is_dry_run() {
             let fields = serde_json::Value::Object(recorded(filter, command)).to_string();
             self.write_down(now, by.clone(), command.name(), fields, applied);
         }
@@ -323,22 +323,4 @@ impl State {
 
 fn nothing_to_rebase() -> Error {
     Error::rejected("places in this store are no server's own; there is nothing to rebase")
-}
-
-fn is_dry_run(command: &Command) -> bool {
-    match command {
-        Command::Pause | Command::Resume => false,
-        Command::Redrive { dry_run }
-        | Command::Replay { dry_run }
-        | Command::Discard { dry_run, .. }
-        | Command::Bury { dry_run, .. }
-        | Command::Schedule { dry_run, .. }
-        | Command::Seek { dry_run, .. }
-        | Command::Skip { dry_run, .. }
-        | Command::Remove { dry_run }
-        | Command::Prune { dry_run, .. }
-        | Command::PruneInbox { dry_run, .. }
-        | Command::Rebase { dry_run, .. }
-        | Command::Erase { dry_run } => *dry_run,
-    }
 }

@@ -5,7 +5,7 @@ use super::state::{LaneRow, ParkedState, State, Stored};
 use crate::admin::{
     Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, LaneView, Page, Record,
 };
-use crate::review::{AuditFilter, AuditPicker, Audited, DeadCodes, Review};
+use crate::review::{AuditEntry, AuditFilter, AuditPicker, Audited, DeadCodes, Review};
 use crate::time::Timestamp;
 use crate::{BoxFuture, Error, Result};
 
@@ -49,6 +49,16 @@ impl Review for Memory {
                 }
             }
             Ok(picker.picked())
+        })
+    }
+
+    fn record<'a>(&'a self, entry: &'a AuditEntry) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move {
+            let now = self.now();
+            let mut state = self.lock();
+            let id = state.audit.iter().map(|entry| entry.id).max().unwrap_or_default() + 1;
+            state.audit.push(AuditEntry { id, at: now, ..entry.clone() });
+            Ok(true)
         })
     }
 

@@ -153,6 +153,11 @@ fn indexes(profile: &Profile, words: &Words) -> String {
              CREATE INDEX \"{name}_order\" ON {table} ({columns}){open};\n"
         ));
     }
+    // Elsewhere the index on what is to be claimed begins with the state.
+    if words.has_partial_indexes {
+        all.push_str("-- For operators, and for whoever measures: what is dead.\n");
+        all.push_str(&index("dead", &needed(Column::CreatedAt), &states.dead));
+    }
     if let Some(delivered) = column(Column::DeliveredAt) {
         all.push_str("-- For pruning.\n");
         all.push_str(&index("delivered", &delivered, &states.delivered));

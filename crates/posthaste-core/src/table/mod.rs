@@ -12,6 +12,7 @@
 //!       lease expired
 //! ```
 
+mod audit;
 mod change;
 mod column;
 mod ddl;
@@ -25,6 +26,7 @@ mod shape;
 mod sqlite;
 mod text;
 
+pub use audit::{AuditSql, mysql_audit_ddl, postgres_audit_ddl, sqlite_audit_ddl};
 pub use change::RowChange;
 pub use column::{Column, Kind};
 pub use ddl::{mysql_table_ddl, postgres_table_ddl, sqlite_table_ddl};
@@ -34,4 +36,5 @@ pub use name::{ColumnName, StateName, TableName};
 pub use postgres::PostgresTableSql;
 pub use profile::{Profile, States};
 pub use shape::{Found, Shape};
-pub use sqlite::SqliteTableSql;
+pub use sqlite::{SqliteTableSql, TOPIC_FUNCTION};
+pub use text::topic_expression;

@@ -2,6 +2,7 @@
 
 use super::{Column, RowChange, Shape, StateName};
 use crate::admin::EventState;
+use crate::pattern::Pattern;
 
 /// How the error of a row begins that an operator gave up: such a row stays dead for everybody else.
 const DISCARDED: &str = "'discarded: %'";
@@ -78,12 +79,10 @@ pub(super) fn event_columns(read: impl Fn(Column, As) -> String) -> String {
 /// state that the profile does not name, and those that were given up. `due` is the condition that a row's
 /// time has come, `created` how its age is read.
 pub(super) fn counts(shape: &Shape, due: &str, created: &str) -> String {
-    let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
+    let status = shape.needed(Column::Status);
     let states = &shape.profile.states;
     let (pending, delivering) = (states.pending.literal(), states.delivering.literal());
-    // Claimed and not answered yet is as good as unread: nothing is recorded of it.
-    let fresh =
-        format!("t.{attempts} = 0 AND (t.{status} = {pending} AND {due} OR t.{status} = {delivering})");
+    let fresh = fresh(shape, due);
     let count = |condition: &str| format!("count(CASE WHEN {condition} THEN 1 END)");
     let is = |state: &StateName| format!("t.{status} = {}", state.literal());
     format!(
@@ -92,14 +91,42 @@ pub(super) fn counts(shape: &Shape, due: &str, created: &str) -> String {
         count(&format!("t.{status} IN ({pending}, {delivering}) AND NOT ({fresh})")),
         count(&is(&states.delivered)),
         count(&dead(shape)),
-        count(&format!(
-            "(t.{status} IN ({pending}, {delivering}, {}, {})) IS NOT TRUE",
-            states.delivered.literal(),
-            states.dead.literal()
-        )),
+        count(&unknown(shape)),
         count(&discarded(shape).unwrap_or_else(|| "1 = 0".to_owned())),
         shape.profile.table.quoted()
     )
+}
+
+/// Counts at most so many rows that meet a condition: all of them, those that are fresh, those that were given up, and the oldest that
+/// is fresh; `due` and `created` as for [`counts`].
+pub(super) fn bounded(shape: &Shape, condition: &str, due: &str, created: &str, rows: u32) -> String {
+    let names = [Column::Status, Column::Attempts, Column::AvailableAt, Column::CreatedAt, Column::LastError];
+    let names: Vec<_> = names.into_iter().filter_map(|column| shape.quoted(column)).collect();
+    let columns: Vec<_> = names.iter().map(|name| format!("t.{name}")).collect();
+    let fresh = fresh(shape, due);
+    let given_up = discarded(shape).unwrap_or_else(|| "1 = 0".to_owned());
+    format!(
+        "SELECT count(*), count(CASE WHEN {fresh} THEN 1 END), count(CASE WHEN {given_up} THEN 1 END), \
+         min(CASE WHEN {fresh} THEN {created} END) \
+         FROM (SELECT {} FROM {} AS t WHERE {condition} LIMIT {rows}) AS t",
+        columns.join(", "),
+        shape.profile.table.quoted()
+    )
+}
+
+/// The conditions of the states in which a table has few rows, as a rule: pending, delivering, dead.
+pub(super) fn small_states(shape: &Shape) -> [String; 3] {
+    let states = &shape.profile.states;
+    [&states.pending, &states.delivering, &states.dead]
+        .map(|state| format!("t.{} = {}", shape.needed(Column::Status), state.literal()))
+}
+
+/// That nothing is recorded of a row yet. Claimed and not answered is as good as unread.
+fn fresh(shape: &Shape, due: &str) -> String {
+    let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
+    let states = &shape.profile.states;
+    let (pending, delivering) = (states.pending.literal(), states.delivering.literal());
+    format!("t.{attempts} = 0 AND (t.{status} = {pending} AND {due} OR t.{status} = {delivering})")
 }
 
 /// That a row is in a state; what is behind its key is not told apart from what is fresh.
@@ -116,8 +143,33 @@ pub(super) fn in_state(shape: &Shape, state: EventState, due: &str) -> Option<St
         EventState::Delivered => is(&states.delivered),
         EventState::Dead => dead(shape),
         EventState::Discarded => return discarded(shape),
+        EventState::Unknown => unknown(shape),
         EventState::Behind => return None,
     })
+}
+
+/// That a row is in a state that the profile does not name.
+pub(super) fn unknown(shape: &Shape) -> String {
+    let states = &shape.profile.states;
+    let named =
+        [&states.pending, &states.delivering, &states.delivered, &states.dead].map(|state| state.literal());
+    format!("(t.{} IN ({})) IS NOT TRUE", shape.needed(Column::Status), named.join(", "))
+}
+
+/// A topic pattern as a regular expression over `.` and the topic, in what every database understands.
+pub fn topic_expression(pattern: &Pattern) -> String {
+    let words = pattern.as_str().split('.').map(|word| match word {
+        "*" => r"\.[^.]*".to_owned(),
+        "#" => r"(\.[^.]*)*".to_owned(),
+        word => {
+            let escaped = word.chars().flat_map(|c| {
+                let escape = r"\+*?()[]{}^$|".contains(c).then_some('\\');
+                escape.into_iter().chain([c])
+            });
+            format!(r"\.{}", escaped.collect::<String>())
+        }
+    });
+    format!("^{}$", words.collect::<String>())
 }
 
 /// That a row waits, and no relay has it.
@@ -174,4 +226,18 @@ pub(super) fn since_when(shape: &Shape, since: Column) -> String {
 /// What tells rows of one moment apart.
 pub(super) fn tie(shape: &Shape) -> String {
     shape.quoted(Column::Sequence).unwrap_or_else(|| shape.needed(Column::Id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_pattern_becomes_an_expression() {
+        let expression = |text: &str| topic_expression(&text.parse().unwrap());
+        assert_eq!(expression("order.placed"), r"^\.order\.placed$");
+        assert_eq!(expression("stock.*.eu"), r"^\.stock\.[^.]*\.eu$");
+        assert_eq!(expression("stock.#"), r"^\.stock(\.[^.]*)*$");
+        assert_eq!(expression("a+b(c)"), r"^\.a\+b\(c\)$");
+    }
 }

@@ -133,7 +133,7 @@ impl Action<'_> {
         let name = command(true).name();
         // A broker is asked letter by letter anyway. A store is asked twice only for somebody who watches.
         let is_watched = std::io::stderr().is_terminal() && is_in_steps(&command(true));
-        let all = if is_watched || matches!(self.way, Way::Broker(_)) {
+        let all = if is_watched || matches!(self.way, Way::Broker { .. }) {
             Some(self.count(command(true)).await?.0.matched)
         } else {
             None

@@ -120,7 +120,8 @@ pub(super) fn encoded(text: &str) -> String {
 /// Reads a state by its name.
 pub(super) fn state(text: &str) -> Result<EventState, String> {
     EventState::named(text).ok_or_else(|| {
-        "write pending, retrying, scheduled, behind, delivering, delivered, dead or discarded".to_owned()
+        "write pending, retrying, scheduled, behind, delivering, delivered, dead, discarded or unknown"
+            .to_owned()
     })
 }
 

@@ -24,6 +24,9 @@ pub(super) enum Verb {
         /// Print the SQL that an outbox table of this profile needs; Posthaste never runs it
         #[arg(long, value_name = "NAME", conflicts_with = "roles")]
         profile: Option<String>,
+        /// Print the SQL that makes a table for the record of commands beside an outbox table; Posthaste never runs it
+        #[arg(long, conflicts_with_all = ["roles", "profile"])]
+        audit: bool,
     },
 }
 
@@ -41,6 +44,7 @@ struct StatusDocument {
 pub(super) async fn run(verb: &Verb, context: &Context) -> Result<(), Failure> {
     match verb {
         Verb::Print { profile: Some(name), .. } => print_table(name, context),
+        Verb::Print { audit: true, .. } => print_audit(context),
         Verb::Print { roles: true, .. } => {
             let store = &context.config.store;
             if !store.is_postgres() {
@@ -85,6 +89,18 @@ fn print_table(name: &str, context: &Context) -> Result<(), Failure> {
         () if context.names_store() && store.is_mysql() => posthaste::table::mysql_table_ddl(&profile),
         () if context.names_store() && !store.is_postgres() => posthaste::table::sqlite_table_ddl(&profile),
         () => posthaste::table::postgres_table_ddl(&profile),
+    };
+    output::write(ddl.as_bytes())
+}
+
+/// The table for the record of commands, in the words of the store that is named or configured, else of Postgres.
+fn print_audit(context: &Context) -> Result<(), Failure> {
+    let store = &context.config.store;
+    let is_known = context.names_store() || store.table.is_some();
+    let ddl = match () {
+        () if is_known && store.is_mysql() => posthaste::table::mysql_audit_ddl(&store.prefix),
+        () if is_known && !store.is_postgres() => posthaste::table::sqlite_audit_ddl(&store.prefix),
+        () => posthaste::table::postgres_audit_ddl(&store.prefix),
     };
     output::write(ddl.as_bytes())
 }

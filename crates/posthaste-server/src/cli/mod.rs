@@ -21,6 +21,7 @@ mod moment;
 pub(crate) mod output;
 mod prune;
 mod publish;
+mod record;
 mod relay;
 mod replay;
 mod serve;

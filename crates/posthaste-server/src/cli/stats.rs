@@ -1,5 +1,8 @@
 //! `posthaste stats`: the totals of all lanes together, and of each.
 
+use std::collections::BTreeSet;
+use std::slice;
+
 use serde::Serialize;
 
 use super::context::Context;
@@ -24,6 +27,9 @@ struct Total {
     dead: u64,
     discarded: u64,
     replayed: u64,
+    /// Which of these are estimates.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    estimated: BTreeSet<String>,
 }
 
 impl Total {
@@ -36,6 +42,7 @@ impl Total {
             dead: sum.dead + lane.dead,
             discarded: sum.discarded + lane.discarded,
             replayed: sum.replayed + lane.replayed,
+            estimated: sum.estimated.into_iter().chain(lane.estimated.iter().cloned()).collect(),
         })
     }
 }
@@ -47,19 +54,30 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
         return output::json(&StatsDocument { total, lanes });
     }
     let head = ["LANE", "ACCEPTED", "DELIVERED", "WAITING", "DEAD", "DISCARDED", "REPLAYED", "UNREAD"];
-    let numbers = |name: &str, of: [u64; 7]| {
-        let cells = of.iter().map(ToString::to_string);
-        std::iter::once(name.to_owned()).chain(cells).collect::<Vec<_>>()
-    };
-    let of_lane = |lane: &LaneDocument| {
-        let totals = [lane.accepted, lane.delivered, lane.waiting, lane.dead, lane.discarded, lane.replayed];
-        numbers(&lane.lane, [totals[0], totals[1], totals[2], totals[3], totals[4], totals[5], lane.unread])
-    };
-    let mut rows: Vec<_> = lanes.iter().map(of_lane).collect();
+    let mut rows: Vec<_> =
+        lanes.iter().map(|lane| cells(&lane.lane, &Total::of(slice::from_ref(lane)))).collect();
     if rows.len() > 1 {
-        let Total { unread, accepted, delivered, waiting, dead, discarded, replayed } = total;
-        rows.push(numbers("(all)", [accepted, delivered, waiting, dead, discarded, replayed, unread]));
+        rows.push(cells("(all)", &total));
     }
     output::table(&head, rows, "no lanes; a relay makes them when it first drives them")?;
     lane::list::tell_reasons(&lanes)
+}
+
+/// A row for people: `~` stands before what is an estimate.
+fn cells(name: &str, total: &Total) -> Vec<String> {
+    let Total { unread, accepted, delivered, waiting, dead, discarded, replayed, estimated } = total;
+    let totals = [
+        ("accepted", accepted),
+        ("delivered", delivered),
+        ("waiting", waiting),
+        ("dead", dead),
+        ("discarded", discarded),
+        ("replayed", replayed),
+        ("unread", unread),
+    ];
+    let shown = totals.map(|(name, total)| {
+        let about = if estimated.contains(name) { "~" } else { "" };
+        format!("{about}{total}")
+    });
+    std::iter::once(name.to_owned()).chain(shown).collect()
 }

@@ -9,6 +9,7 @@ use posthaste::schema::Backend;
 use super::client::Client;
 use super::filter::{filter_pairs, with_query};
 use super::moment::resolved;
+use super::record::Keeper;
 use crate::config::unit;
 use crate::exit::Failure;
 use crate::http::wire::{AppliedDocument, EventDocument};
@@ -20,8 +21,8 @@ pub(super) enum Way {
     Store { store: Arc<dyn Backend>, is_table: bool },
     /// Through a server.
     Server(Client),
-    /// To the dead letters of a broker.
-    Broker(Arc<dyn Admin>),
+    /// To the dead letters of a broker, and where the record of it goes.
+    Broker { admin: Arc<dyn Admin>, record: Keeper },
 }
 
 impl Way {
@@ -34,7 +35,7 @@ impl Way {
     ) -> Result<(Applied, Vec<EventDocument>), Failure> {
         let (admin, is_table): (&dyn Admin, bool) = match self {
             Self::Store { store, is_table } => (&**store, *is_table),
-            Self::Broker(admin) => (&**admin, false),
+            Self::Broker { admin, .. } => (&**admin, false),
             Self::Server(client) => {
                 let counted = give(client, filter, &command, true, None).await?;
                 return Ok((Applied::new(counted.matched, counted.changed), counted.sample));
@@ -57,7 +58,7 @@ impl Way {
         let name = command.name();
         let applied = match self {
             Self::Store { store, .. } => store.apply_paced(filter, command, by, pace).await,
-            Self::Broker(admin) => admin.apply_paced(filter, command, by, pace).await,
+            Self::Broker { admin, record } => record.apply(&**admin, filter, command, by, pace).await,
             Self::Server(client) => return through(client, filter, &command, pace).await,
         };
         applied.map_err(|error| self.told(error, name))
@@ -66,7 +67,7 @@ impl Way {
     /// Whose failure it is: the store's, or a broker's.
     fn told(&self, error: posthaste::Error, name: &str) -> Failure {
         let error = error.during(name);
-        if matches!(self, Self::Broker(_)) { Failure::target(&error) } else { error.into() }
+        if matches!(self, Self::Broker { .. }) { Failure::target(&error) } else { error.into() }
     }
 }
 

@@ -132,7 +132,8 @@ async fn open_as(config: &Config, options: StoreOptions) -> Result<Arc<dyn Backe
     let Some(table) = &config.store.table else { return posthaste::store::open_with(url, options).await };
     let mut how = TableOptions::new(table.profile.clone());
     how.sweep_rows = table.sweep_rows;
-    if let Some(lane) = config.lanes.values().next() {
+    if let Some((name, lane)) = config.lanes.iter().next() {
+        how.lane = name.clone();
         how.attempts_max = lane.retry.attempts_max();
     }
     posthaste::store::open_table(url, how, options).await

@@ -14,6 +14,7 @@ use posthaste::table::Profile;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::Stop;
+use super::table::record_prefix;
 
 /// After so many attempts an event is dead.
 pub(super) const ATTEMPTS_MAX: u32 = 3;
@@ -106,9 +107,10 @@ pub(super) fn configured(
 ) -> Result<Command, Stop> {
     let Place { profile, lease, .. } = place;
     let mut text = format!(
-        "[store]\nengine = \"table\"\nprofile = \"{}\"\ntable = \"{}\"\n[store.columns]\n",
+        "[store]\nengine = \"table\"\nprofile = \"{}\"\ntable = \"{}\"\nprefix = \"{}\"\n[store.columns]\n",
         profile.name(),
-        profile.table
+        profile.table,
+        record_prefix(profile)?
     );
     let written = "writing to a string does not fail";
     for (column, name) in &profile.columns {

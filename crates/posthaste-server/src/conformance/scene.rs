@@ -125,7 +125,7 @@ impl Scene<'_> {
     /// An operator's verb of this program on the table; answers its stdout.
     pub(super) async fn verb(&self, arguments: &[&str]) -> Result<Said, Stop> {
         let mut command: Command = configured(&self.kit.program, &self.place(), Settings::default())?;
-        command.args(arguments).env("POSTHASTE__LOG__LEVEL", "info,posthaste=info");
+        command.args(arguments);
         let output = tokio::task::spawn_blocking(move || command.output()).await;
         let output =
             output.map_err(|error| error.to_string()).and_then(|done| done.map_err(|e| e.to_string()));

@@ -1,5 +1,6 @@
 //! The kit's own table: made with a random name, filled, looked at, and removed.
 
+use posthaste::prefix::TablePrefix;
 use posthaste::table::{Column, Profile, StateName};
 
 use super::Stop;
@@ -71,6 +72,11 @@ impl Row {
     }
 }
 
+/// What the name of the record's table begins with: that of the table itself.
+pub(super) fn record_prefix(profile: &Profile) -> Result<TablePrefix, Stop> {
+    format!("{}_", profile.table.name()).parse().map_err(|error| Stop(format!("{error}")))
+}
+
 /// No pipe holds an event of this size: its publishing ends when somebody reads it.
 const PAYLOAD_LARGER_THAN_A_PIPE: usize = 160 * 1024;
 
@@ -103,6 +109,11 @@ impl<'a> Table<'a> {
         Ok(table)
     }
 
+    /// Makes a table beside it for the record of commands.
+    pub(super) async fn keep_record(&self) -> Result<(), Stop> {
+        self.ground.run(&self.ground.audit(&record_prefix(&self.profile)?)).await
+    }
+
     /// A table that was made before, for removing it.
     pub(super) fn of(ground: &'a dyn Ground, profile: Profile) -> Self {
         let moves = format!("{}_moves", profile.table.name());
@@ -114,7 +125,9 @@ impl<'a> Table<'a> {
         let (table, moves) = (self.profile.table.name(), &self.moves);
         let triggers = self.ground.remove_triggers(table);
         self.ground
-            .run(&format!("DROP TABLE IF EXISTS {table}; DROP TABLE IF EXISTS {moves}; {triggers}"))
+            .run(&format!(
+                "DROP TABLE IF EXISTS {table}; DROP TABLE IF EXISTS {moves}; DROP TABLE IF EXISTS {table}_audit; {triggers}"
+            ))
             .await
     }
 

@@ -103,7 +103,7 @@ impl FilterText {
 fn state(name: &str) -> Result<EventState, Problem> {
     EventState::named(name).ok_or_else(|| {
         let detail =
-            "state must be pending, retrying, scheduled, behind, delivering, delivered, dead or discarded";
+            "state must be pending, retrying, scheduled, behind, delivering, delivered, dead, discarded or unknown";
         Problem::new(Kind::Malformed, detail)
     })
 }

@@ -27,14 +27,16 @@ async fn every_command_of_the_guide_does_what_it_says() {
     let url = stand.url();
     let commands: Vec<String> =
         blocks("sh").iter().flat_map(|block| block.lines()).map(|line| line.replace(ADDRESS, &url)).collect();
-    let [make, once, on, conform] = &commands[..] else {
+    let [make, once, on, conform, keep, audit] = &commands[..] else {
         panic!("other commands than this test knows: {commands:?}")
     };
 
-    let (print, into) = make.split_once(" | ").unwrap();
-    assert_eq!(into, format!("psql {url}"));
-    let ddl = stand.folder.ok(&words(print)[1..]);
-    stand.say(ddl.text()).await;
+    let run = async |line: &str| {
+        let (print, into) = line.split_once(" | ").unwrap();
+        assert_eq!(words(into), ["psql", &url]);
+        stand.say(stand.folder.ok(&words(print)[1..]).text()).await;
+    };
+    run(make).await;
     let [insert] = &blocks("sql")[..] else { panic!("the guide has one block of SQL") };
     stand.say(insert).await;
     assert_eq!(stand.folder.ok(&words(once)[1..]).text().matches("\"type\":\"order.placed\"").count(), 1);
@@ -49,6 +51,12 @@ async fn every_command_of_the_guide_does_what_it_says() {
     // One requirement is enough here: all of them have trials of their own.
     let report = stand.folder.ok(&[&words(conform)[1..], &["--only", "L3"]].concat());
     assert!(report.text().contains("1 ok, 0 failed"), "{}", report.text());
+
+    run(keep).await;
+    stand.folder.write("posthaste.toml", format!("[store]\nengine = \"table\"\nurl = \"{url}\"\n"));
+    stand.folder.ok(&["replay", "--lane", "main"]);
+    let record = stand.folder.ok(&words(audit)[1..]);
+    assert!(record.text().contains("replay") && record.text().contains("lane=main"), "{}", record.text());
     stand.end().await;
 }
 

@@ -80,7 +80,7 @@ impl Ground {
         }
     }
 
-    async fn open(&self) -> Arc<dyn Backend> {
+    pub(crate) async fn open(&self) -> Arc<dyn Backend> {
         if self.is_table {
             let table = TableOptions::new(Profile::open_outbox());
             return posthaste::store::open_table(&self.url, table, StoreOptions::default()).await.unwrap();
@@ -164,6 +164,36 @@ impl Ground {
         event.id = self.id(name);
         event.available = Some(Moment::In(std::time::Duration::from_secs(3600)));
         self.open().await.publish(vec![event]).await.unwrap();
+    }
+
+    /// A connection to its database on a server.
+    pub(crate) async fn connect(&self) -> tokio_postgres::Client {
+        connect(&self.url).await
+    }
+
+    /// Whether it is in a file.
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.database.is_none()
+    }
+
+    /// Runs SQL beside the binary.
+    pub(crate) async fn sql(&self, text: &str) {
+        match &self.database {
+            Some(_) => connect(&self.url).await.batch_execute(text).await.unwrap(),
+            None => self.folder.sql(text),
+        }
+    }
+
+    /// Makes the table for the record of commands.
+    pub(crate) async fn keep_record(&self) {
+        let ddl = self.ok(&["migrate", "print", "--audit"]);
+        self.sql(&ddl).await;
+    }
+
+    /// Runs it, whatever comes of it; answers its exit code and what it says on stderr.
+    pub(crate) fn said(&self, verb: &[&str]) -> (i32, String) {
+        let answer = self.run(verb);
+        (answer.code, answer.stderr)
     }
 
     /// The binary, which asks the server at this address.

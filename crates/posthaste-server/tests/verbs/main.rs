@@ -16,6 +16,7 @@ mod process;
 mod rest;
 #[path = "../http_process/skip.rs"]
 mod skip;
+mod tables;
 
 use serde_json::{Value, json};
 
@@ -124,8 +125,20 @@ fn what_a_log_can(ground: &Ground) {
 fn what_a_table_can(ground: &Ground) {
     let codes = ground.json(&["dead", "list", "--by", "code"]);
     assert_eq!((&codes["codes"][0]["code"], &codes["codes"][0]["events"]), (&json!("http 400"), &json!(1)));
-    assert_eq!(ground.applied(&["dead", "redrive", "--lane", "main"]), (1, 1));
-    assert_eq!(ground.applied(&["event", "schedule", "--lane", "main", "--at", "1h"]), (1, 1));
+    let dry = |flag: &str, value: &str| {
+        ground.applied(&["dead", "redrive", "--lane", "main", flag, value, "--dry-run"]).0
+    };
+    assert_eq!((dry("--code", "http 400"), dry("--error", "CUSTOMER"), dry("--topic", "order.*")), (1, 1, 1));
+    for (flag, value) in
+        [("--code", "http 4"), ("--error", "400"), ("--topic", "order"), ("--topic", "stock.#")]
+    {
+        ground.refused(&["dead", "redrive", "--lane", "main", flag, value], 6, "dead events");
+    }
+    assert_eq!(ground.applied(&["dead", "redrive", "--lane", "main", "--code", "http 400"]), (1, 1));
+    assert_eq!(
+        ground.applied(&["event", "schedule", "--lane", "main", "--topic", "order.#", "--at", "1h"]),
+        (1, 1)
+    );
     assert_eq!(ground.relay(), 0, "its time has not come");
     let counted = ground.json(&["event", "bury", "--lane", "main", "--dry-run"]);
     assert_eq!((&counted["matched"], sample(&counted)), (&json!(1), vec![ground.id("c")]), "{counted}");

@@ -1,7 +1,8 @@
 //! The record of who did what.
 
 use posthaste_core::admin::{Actor, Applied, Command, Filter};
-use posthaste_core::review::recorded;
+use posthaste_core::review::{AuditEntry, recorded};
+use posthaste_core::time::Timestamp;
 use serde_json::{Map, Value};
 
 /// Who gave which command about what; how much it did is known at its last step.
@@ -26,6 +27,12 @@ impl Note {
     /// What the column `filter` says.
     pub(in crate::store) fn filter(&self) -> String {
         Value::Object(self.fields.clone()).to_string()
+    }
+
+    /// The record itself; its number and its time are the store's.
+    pub(in crate::store) fn entry(&self, applied: Applied) -> AuditEntry {
+        let by = Actor::new(&self.actor, &self.via);
+        AuditEntry::new(0, Timestamp::default(), by, self.command, self.filter(), applied)
     }
 
     fn part(&self, part: &str) -> Self {
@@ -68,8 +75,18 @@ impl Journal {
 
     /// What is to be written when somebody stopped it between two steps.
     pub(in crate::store) fn stopped(&mut self) -> (Note, Applied) {
+        self.broken_off(None)
+    }
+
+    /// What is to be written when a step failed.
+    pub(in crate::store) fn failed(&mut self, why: &str) -> (Note, Applied) {
+        self.broken_off(Some(why))
+    }
+
+    fn broken_off(&mut self, why: Option<&str>) -> (Note, Applied) {
         let mut note = if self.has_begun { self.note.part("rest") } else { self.note.clone() };
         note.fields.insert("stopped".to_owned(), true.into());
+        note.fields.extend(why.map(|why| ("failed".to_owned(), why.into())));
         self.has_begun = true;
         (note, std::mem::take(&mut self.unrecorded))
     }

@@ -6,7 +6,7 @@
 //! # Ok(()) }
 //! ```
 
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod audit;
 mod dedup;
 #[cfg(feature = "mysql")]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use posthaste_core::lane::LaneName;
 use posthaste_core::limits::PAYLOAD_BYTES_MAX;
 use posthaste_core::prefix::TablePrefix;
 use posthaste_core::signal::Signal;
@@ -79,11 +80,14 @@ pub struct TableOptions {
     pub attempts_max: u32,
     /// How many leases that have ended are taken back by one statement.
     pub sweep_rows: u32,
+    /// By which name operators see the table's one lane as long as this process does not drive it.
+    pub lane: LaneName,
 }
 
 impl TableOptions {
-    /// This table, with 25 attempts.
+    /// This table, with 25 attempts and the lane `main`.
     pub fn new(profile: Profile) -> Self {
-        Self { profile, attempts_max: 25, sweep_rows: 1_000 }
+        let lane = "main".parse().expect("it is a name");
+        Self { profile, attempts_max: 25, sweep_rows: 1_000, lane }
     }
 }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste::envelope::Envelope;
+use posthaste::prefix::TablePrefix;
 use posthaste::schema::Backend;
 use posthaste::store::{StoreOptions, open_table};
+use posthaste::table::mysql_audit_ddl;
 use posthaste::time::{Clock, Moment, Timestamp};
 use posthaste::{BoxFuture, Result};
 use posthaste_testkit::rig::{AnyClock, Rig, RigCan, RigClock, RigMaker, RigTx};
@@ -63,6 +65,8 @@ impl RigMaker for TableMariadbRigs {
         Box::pin(async move {
             let scope = Scope::new(&server).await?;
             say(&mut connect(&scope.url()).await?, MAKE).await?;
+            let audit = mysql_audit_ddl(&TablePrefix::default());
+            say(&mut connect(&scope.url()).await?, &audit).await?;
             Ok(Arc::new(TableRig { scope, clock: AnyClock::new(clock) }) as Arc<dyn Rig>)
         })
     }

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use posthaste::envelope::Envelope;
+use posthaste::prefix::TablePrefix;
 use posthaste::schema::Backend;
 use posthaste::store::{StoreOptions, open_table};
+use posthaste::table::postgres_audit_ddl;
 use posthaste::time::{Clock, Moment, Timestamp};
 use posthaste::{BoxFuture, Result};
 use posthaste_testkit::rig::{AnyClock, Rig, RigCan, RigClock, RigMaker, RigTx};
@@ -84,7 +86,8 @@ impl TableRig {
             connect(&rig.address()).await?.batch_execute(CLOCK).await.map_err(away)?;
             rig.tell_time().await?;
         }
-        connect(&rig.address()).await?.batch_execute(MAKE).await.map_err(away)?;
+        let audit = postgres_audit_ddl(&TablePrefix::default());
+        connect(&rig.address()).await?.batch_execute(&format!("{MAKE};\n{audit}")).await.map_err(away)?;
         Ok(rig)
     }
 

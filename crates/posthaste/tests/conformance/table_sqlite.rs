@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste::envelope::Envelope;
+use posthaste::prefix::TablePrefix;
 use posthaste::schema::Backend;
 use posthaste::store::{StoreOptions, open_table};
+use posthaste::table::sqlite_audit_ddl;
 use posthaste::time::{Clock, Timestamp};
 use posthaste::{BoxFuture, Error, Result};
 use posthaste_testkit::rig::{AnyClock, Rig, RigCan, RigClock, RigMaker, RigTx};
@@ -80,6 +82,7 @@ impl TableRig {
         let connection = Connection::open(rig.file()).map_err(away)?;
         connection.execute_batch("PRAGMA journal_mode = WAL;").map_err(away)?;
         connection.execute_batch(MAKE).map_err(away)?;
+        connection.execute_batch(&sqlite_audit_ddl(&TablePrefix::default())).map_err(away)?;
         Ok(rig)
     }
 

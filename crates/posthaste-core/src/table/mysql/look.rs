@@ -37,7 +37,41 @@ fn matching(shape: &Shape, which: &str, asked: Asked) -> String {
         let place = if shape.has(Column::Sequence) { "CAST(?7 AS SIGNED)" } else { "?7" };
         all.push(format!("({created} < {at} OR {created} = {at} AND {tie} < {place})"));
     }
+    all.extend(asked.code.then(|| failed(shape, |error| begins(&error, "?9"))));
+    all.extend(asked.error.then(|| failed(shape, |error| said(&error))));
+    all.extend(asked.topic.then(|| format!("CONCAT('.', {}) COLLATE utf8mb4_bin REGEXP ?11", topic(shape))));
     all.join(" AND ")
+}
+
+/// A condition on the error of a row, which no row meets where there is no column for it.
+fn failed(shape: &Shape, condition: impl Fn(String) -> String) -> String {
+    if shape.has(Column::LastError) {
+        condition(as_text(shape, Column::LastError))
+    } else {
+        "FALSE".to_owned()
+    }
+}
+
+/// That an error begins with a code.
+fn begins(error: &str, code: &str) -> String {
+    same_text(&format!("LEFT({error}, CHAR_LENGTH({code}) + 2)"), &format!("CONCAT({code}, ': ')"))
+}
+
+/// That a failure says the text, after its code, in small or capital letters.
+fn said(error: &str) -> String {
+    let after = format!("LOCATE(': ', {error})");
+    let message = format!("IF({after} > 0, SUBSTRING({error}, {after} + 2), {error})");
+    format!("LOCATE(LOWER(?10), LOWER({message}) COLLATE utf8mb4_bin) > 0")
+}
+
+/// The topic of a row: its type, where it has none of its own.
+fn topic(shape: &Shape) -> String {
+    let event_type = as_text(shape, Column::Type);
+    if shape.has(Column::Topic) {
+        format!("COALESCE(NULLIF({}, ''), {event_type})", as_text(shape, Column::Topic))
+    } else {
+        event_type
+    }
 }
 
 /// That two texts are the same, byte by byte, whatever the collation of the column says.
@@ -82,9 +116,9 @@ pub(super) fn find_count(shape: &Shape, which: &str, asked: Asked) -> String {
     )
 }
 
-/// What the change was given is `?9`.
+/// What the change was given is `?12`.
 pub(super) fn change(shape: &Shape, which: &str, asked: Asked, change: RowChange) -> String {
-    let (available, moment) = (column(shape, Column::AvailableAt), moment("?9"));
+    let (available, moment) = (column(shape, Column::AvailableAt), moment("?12"));
     let (value, also) = match change {
         RowChange::Again if asked.but_due_since => (
             moment.as_str(),
@@ -92,7 +126,7 @@ pub(super) fn change(shape: &Shape, which: &str, asked: Asked, change: RowChange
         ),
         RowChange::Again => (moment.as_str(), String::new()),
         RowChange::Schedule => (moment.as_str(), format!(" AND NOT ({available} <=> {moment})")),
-        RowChange::Bury | RowChange::Discard => ("?9", String::new()),
+        RowChange::Bury | RowChange::Discard => ("?12", String::new()),
     };
     format!(
         "UPDATE {} AS t SET {} WHERE {}{also} ORDER BY {}, {} LIMIT ?8",

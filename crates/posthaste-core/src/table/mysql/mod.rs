@@ -18,6 +18,11 @@ use crate::admin::EventState;
 
 /// What the relay asks the catalog about a table: schema or NULL, name.
 const COLUMNS: &str = include_str!("columns.sql");
+/// What is known of a table without reading it.
+const SIZE: &str = "SELECT CAST(COALESCE(data_length, 0) AS SIGNED), CAST(COALESCE(table_rows, 0) AS SIGNED), \
+    EXISTS (SELECT 1 FROM information_schema.statistics AS s WHERE s.table_schema = COALESCE(?1, DATABASE()) AND s.table_name = ?2 \
+    AND s.column_name = ?3 AND s.seq_in_index = 1) \
+    FROM information_schema.tables WHERE table_schema = COALESCE(?1, DATABASE()) AND table_name = ?2";
 
 /// A statement with plain placeholders, made from one with numbered ones: a value that is used twice is handed over twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +84,9 @@ pub struct MysqlTableSql {
     pub sweep: MysqlText,
     /// Counts the rows by state.
     pub counts: MysqlText,
+    /// Count at most [`COUNTED_MAX`](Self::COUNTED_MAX) rows that are pending, delivering, dead, and in a state that the profile does not
+    /// name: all, fresh, given up, the oldest that is fresh.
+    pub few: [MysqlText; 4],
     /// Adds an event: id, type, payload, when it is available in microseconds since 1970, in how many microseconds it is, and the
     /// columns of [`insert_columns`](Self::insert_columns). Fails for one that is there.
     pub insert: MysqlText,
@@ -141,7 +149,13 @@ pub struct Asked {
     pub until: bool,
     /// After the end of a page: its time (6) and tie (7).
     pub after: bool,
-    /// But those that became due since a moment (9), by the very command that asks.
+    /// Failed with a code (9).
+    pub code: bool,
+    /// Failed with a text (10) in what the failure said.
+    pub error: bool,
+    /// With a topic that matches an expression (11).
+    pub topic: bool,
+    /// But those that became due since a moment (12), by the very command that asks.
     pub but_due_since: bool,
 }
 
@@ -167,6 +181,7 @@ impl MysqlTableSql {
             expired: made(settle::expired(s)),
             sweep: made(settle::sweep(s)),
             counts: made(text::counts(s, &due(s), &micros(&column(s, Column::CreatedAt)))),
+            few: few(s).map(made),
             insert: made(settle::insert(s, &insert_columns)),
             insert_columns,
             same: made(settle::same(s)),
@@ -196,6 +211,15 @@ impl MysqlTableSql {
         MysqlText::of(&self.indexes.put_into(numbered))
     }
 
+    /// So many rows of a state are counted at most.
+    pub const COUNTED_MAX: u32 = 100_001;
+
+    /// Asks about how many bytes and rows a table has, and whether an index begins with a column: schema (NULL: the one of the
+    /// connection), table, column.
+    pub fn size() -> MysqlText {
+        MysqlText::of(SIZE)
+    }
+
     /// Asks the catalog about a table: its schema (NULL: the one of the connection), its name.
     pub fn columns() -> &'static str {
         COLUMNS
@@ -216,7 +240,7 @@ impl MysqlTableSql {
         MysqlText::of(&look::find_count(&self.shape, which, asked))
     }
 
-    /// Changes rows, the earliest first; values as [`find`](Self::find), then (9) what the change was given: a moment or an error.
+    /// Changes rows, the earliest first; values as [`find`](Self::find), then (12) what the change was given: a moment or an error.
     pub fn change(&self, which: &str, asked: Asked, change: RowChange) -> MysqlText {
         MysqlText::of(&look::change(&self.shape, which, asked, change))
     }
@@ -230,6 +254,18 @@ impl MysqlTableSql {
     pub fn in_state(&self, state: EventState) -> Option<String> {
         text::in_state(&self.shape, state, &due(&self.shape))
     }
+}
+
+fn few(shape: &Shape) -> [String; 4] {
+    let [pending, delivering, dead] = text::small_states(shape);
+    let (status, states) = (column(shape, Column::Status), &shape.profile.states);
+    let named =
+        [&states.pending, &states.delivering, &states.delivered, &states.dead].map(|state| state.literal());
+    // In words of which an index is of use.
+    let unknown = format!("({status} NOT IN ({}) OR {status} IS NULL)", named.join(", "));
+    let created = micros(&column(shape, Column::CreatedAt));
+    [pending, delivering, dead, unknown]
+        .map(|condition| text::bounded(shape, &condition, &due(shape), &created, MysqlTableSql::COUNTED_MAX))
 }
 
 /// The database's time, in UTC whatever the zone of the connection is.

@@ -4,7 +4,8 @@ use super::super::{Column, RowChange, Shape, StateName};
 use super::{address, event_columns, id_array, is_among, payload, text_or_null, time_or_null};
 use crate::table::text;
 
-/// Rows that match: ids (`$1`), type (`$2`), key (`$3`), since (`$4`), until (`$5`), and lie after a place (`$6`, `$7`).
+/// Rows that match: ids (`$1`), type (`$2`), key (`$3`), since (`$4`), until (`$5`), and lie after a place (`$6`, `$7`); failed with a
+/// code (`$9`), or a text in what the failure said (`$10`), and have a topic that matches an expression (`$11`).
 fn matching(shape: &Shape, which: &str) -> String {
     let (id, created) = (shape.needed(Column::Id), shape.needed(Column::CreatedAt));
     let event_type = shape.needed(Column::Type);
@@ -17,10 +18,36 @@ fn matching(shape: &Shape, which: &str) -> String {
         "{which} AND ($1::text[] IS NULL OR t.{id} = ANY ({ids})) AND ($2::text IS NULL OR t.{event_type}::text = $2::text)
   AND ($3::text IS NULL OR {key})
   AND ($4::timestamptz IS NULL OR t.{created} >= $4::timestamptz) AND ($5::timestamptz IS NULL OR t.{created} < $5::timestamptz)
-  AND ($6::timestamptz IS NULL OR (t.{created}, {tie}) < ($6::timestamptz, {place}))",
+  AND ($6::timestamptz IS NULL OR (t.{created}, {tie}) < ($6::timestamptz, {place}))
+  AND ($9::text IS NULL OR {code}) AND ($10::text IS NULL OR {error}) AND ($11::text IS NULL OR '.' || {topic} ~ $11::text)",
+        code = failed(shape, |error| format!("starts_with({error}, $9::text || ': ')")),
+        error = failed(shape, said),
+        topic = topic(shape),
         tie = page_tie(shape),
         place = if shape.has(Column::Sequence) { "nullif($7::text, '')::int8" } else { "$7::text" },
     )
+}
+
+/// A condition on the error of a row, which no row meets where there is no column for it.
+fn failed(shape: &Shape, condition: impl Fn(&str) -> String) -> String {
+    let error = shape.quoted(Column::LastError);
+    error.map_or("false".to_owned(), |error| condition(&format!("t.{error}::text")))
+}
+
+/// That a failure says the text, after its code. ASCII letters match in either case.
+fn said(error: &str) -> String {
+    let after = format!("position(': ' in {error})");
+    let message = format!("CASE WHEN {after} > 0 THEN substr({error}, {after} + 2) ELSE {error} END");
+    format!("position(lower($10::text COLLATE \"C\") in lower(({message}) COLLATE \"C\")) > 0")
+}
+
+/// The topic of a row: its type, where it has none of its own.
+fn topic(shape: &Shape) -> String {
+    let event_type = format!("t.{}::text", shape.needed(Column::Type));
+    match shape.quoted(Column::Topic) {
+        Some(topic) => format!("coalesce(nullif(t.{topic}::text, ''), {event_type})"),
+        None => event_type,
+    }
 }
 
 /// What tells rows of one moment apart.
@@ -57,18 +84,20 @@ pub(super) fn find_count(shape: &Shape, which: &str) -> String {
     )
 }
 
-/// What the change was given is `$9`.
+/// What the change was given is `$12`.
 pub(super) fn change(shape: &Shape, which: &str, change: RowChange) -> String {
     let (table, available) = (shape.profile.table.quoted(), shape.needed(Column::AvailableAt));
     let (value, also) = match change {
         RowChange::Again => (
-            "$9::timestamptz",
+            "$12::timestamptz",
             format!(
-                "($9::timestamptz IS NULL OR t.{available} IS NULL OR t.{available} < $9::timestamptz OR t.{available} > now())"
+                "($12::timestamptz IS NULL OR t.{available} IS NULL OR t.{available} < $12::timestamptz OR t.{available} > now())"
             ),
         ),
-        RowChange::Schedule => ("$9::timestamptz", format!("t.{available} IS DISTINCT FROM $9::timestamptz")),
-        RowChange::Bury | RowChange::Discard => ("$9::text", "$9::text IS NOT NULL".to_owned()),
+        RowChange::Schedule => {
+            ("$12::timestamptz", format!("t.{available} IS DISTINCT FROM $12::timestamptz"))
+        }
+        RowChange::Bury | RowChange::Discard => ("$12::text", "$12::text IS NOT NULL".to_owned()),
     };
     format!(
         "WITH chosen AS MATERIALIZED (SELECT t.{at} AS at FROM {table} AS t WHERE {matching} AND {also}

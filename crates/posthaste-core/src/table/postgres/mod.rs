@@ -13,6 +13,10 @@ use super::{Column, Kind, RowChange, Shape};
 
 /// What the relay asks the catalog about a table: its columns, and what this user may do with them.
 const COLUMNS: &str = include_str!("columns.sql");
+/// What is known of a table without reading it.
+const SIZE: &str = include_str!("size.sql");
+const SHARES: &str = include_str!("shares.sql");
+const INDEXED: &str = include_str!("indexed.sql");
 
 /// The texts of all statements on one table.
 #[derive(Clone, Debug)]
@@ -46,6 +50,9 @@ pub struct PostgresTableSql {
     pub sweep: String,
     /// Counts the rows by state.
     pub counts: String,
+    /// Count at most [`COUNTED_MAX`](Self::COUNTED_MAX) rows that are pending, delivering and dead: all, fresh, given up, the oldest that
+    /// is fresh.
+    pub few: [String; 3],
     /// Adds an event; see [`PostgresTableSql::insert_columns`].
     pub insert: String,
     /// The event with this id.
@@ -87,6 +94,10 @@ impl PostgresTableSql {
             renewed: settle::renewed(s),
             sweep: settle::sweep(s),
             counts: text::counts(s, &due(s), &format!("t.{}", s.needed(Column::CreatedAt))),
+            few: text::small_states(s).map(|state| {
+                let created = format!("t.{}", s.needed(Column::CreatedAt));
+                text::bounded(s, &state, &due(s), &created, Self::COUNTED_MAX)
+            }),
             insert: settle::insert(s, &insert_columns),
             same: settle::same(s),
             insert_columns,
@@ -99,6 +110,24 @@ impl PostgresTableSql {
         }
     }
 
+    /// So many rows of a state are counted at most.
+    pub const COUNTED_MAX: u32 = 100_001;
+
+    /// Asks how large a table is: its quoted name. Answers bytes, and about how many rows those are.
+    pub fn size() -> &'static str {
+        SIZE
+    }
+
+    /// Asks which share of a table's rows has which value: its quoted name, a column.
+    pub fn shares() -> &'static str {
+        SHARES
+    }
+
+    /// Asks whether rows are found by an index: the table's quoted name, a column, values of it.
+    pub fn indexed() -> &'static str {
+        INDEXED
+    }
+
     /// Asks the catalog about a table: its quoted name, the names of the two states of open rows.
     pub fn columns() -> &'static str {
         COLUMNS
@@ -109,12 +138,13 @@ impl PostgresTableSql {
         &self.shape
     }
 
-    /// Finds rows, the newest first: ids, type, key, since, until, the place after which to go on (time, id), rows at most.
+    /// Finds rows, the newest first: ids, type, key, since, until, the place after which to go on (time, id), rows at most,
+    /// code, text in the error, expression for the topic.
     pub fn find(&self, which: &str) -> String {
         look::find(&self.shape, which)
     }
 
-    /// Counts the rows that the eight parameters of [`find`](Self::find) match, and says what time it is.
+    /// Counts the rows that the parameters of [`find`](Self::find) match, and says what time it is.
     pub fn find_count(&self, which: &str) -> String {
         look::find_count(&self.shape, which)
     }

@@ -17,6 +17,10 @@ use settle::{
     attempt, dead, expired, insert, released_claims, renewed, retry, same, settled, sweep, unanswered,
 };
 
+/// What a connection must have: a function of a topic pattern and a topic that says whether they match. SQLite itself knows no regular
+/// expressions.
+pub const TOPIC_FUNCTION: &str = "posthaste_topic_matches";
+
 /// The texts of all statements on one table. Where a parameter is a list, it is a JSON array of text.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -47,6 +51,13 @@ pub struct SqliteTableSql {
     pub expired: String,
     /// Counts the rows by state: now.
     pub counts: String,
+    /// The lowest and the highest number of a row; fails where rows have none.
+    pub ends: String,
+    /// Count at most [`COUNTED_MAX`](Self::COUNTED_MAX) rows that are pending, delivering, dead, and in a state that the profile does not
+    /// name: now. All, fresh, given up, the oldest that is fresh.
+    pub few: [String; 4],
+    /// The same among rows above a number: now, that.
+    pub recent: [String; 4],
     /// Adds an event: id, type, payload, when it is available, now, and the columns of
     /// [`insert_columns`](Self::insert_columns).
     pub insert: String,
@@ -85,6 +96,12 @@ impl SqliteTableSql {
             sweep: sweep(s),
             expired: format!("SELECT EXISTS (SELECT 1 {})", expired(s)),
             counts: text::counts(s, &due(s, "?1"), &millis(&format!("t.{}", s.needed(Column::CreatedAt)))),
+            ends: format!(
+                "SELECT (SELECT min(rowid) FROM {table}), (SELECT max(rowid) FROM {table})",
+                table = s.profile.table.quoted()
+            ),
+            few: few(s, ""),
+            recent: few(s, " AND t.rowid > ?2"),
             insert: insert(s, &insert_columns),
             insert_columns,
             same: same(s),
@@ -96,13 +113,16 @@ impl SqliteTableSql {
         }
     }
 
+    /// So many rows of a state are counted at most.
+    pub const COUNTED_MAX: u32 = 20_001;
+
     /// The shape that these statements are for.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
     /// Finds rows, the newest first: ids or NULL, type, key, since, until, the place after which to go on (time, id), rows at
-    /// most, now.
+    /// most, now, code, text in the error, topic pattern.
     pub fn find(&self, which: &str) -> String {
         let s = &self.shape;
         format!(
@@ -136,14 +156,14 @@ ORDER BY t.{} DESC, {} DESC LIMIT ?8",
         let id = s.needed(Column::Id);
         let due = time(&format!("t.{}", s.needed(Column::AvailableAt)));
         let also = match change {
-            RowChange::Again => format!("(?10 IS NULL OR {due} IS NULL OR {due} < ?10 OR {due} > ?9)"),
-            RowChange::Schedule => format!("{due} IS NOT ?10"),
-            RowChange::Bury | RowChange::Discard => "?10 IS NOT NULL".to_owned(),
+            RowChange::Again => format!("(?13 IS NULL OR {due} IS NULL OR {due} < ?13 OR {due} > ?9)"),
+            RowChange::Schedule => format!("{due} IS NOT ?13"),
+            RowChange::Bury | RowChange::Discard => "?13 IS NOT NULL".to_owned(),
         };
         format!(
             "UPDATE {table} AS u SET {} WHERE u.{id} IN (SELECT t.{id} FROM {table} AS t WHERE {} AND {also}
     ORDER BY {}, {} LIMIT ?8)",
-            text::sets(s, change, "?9", "?10"),
+            text::sets(s, change, "?9", "?13"),
             matching(s, which),
             time(&format!("t.{}", s.needed(Column::CreatedAt))),
             page_tie(s),
@@ -160,6 +180,15 @@ ORDER BY t.{} DESC, {} DESC LIMIT ?8",
     pub fn in_state(&self, state: EventState) -> Option<String> {
         text::in_state(&self.shape, state, &due(&self.shape, "?9"))
     }
+}
+
+fn few(shape: &Shape, above: &str) -> [String; 4] {
+    let [pending, delivering, dead] = text::small_states(shape);
+    let created = millis(&format!("t.{}", shape.needed(Column::CreatedAt)));
+    [pending, delivering, dead, text::unknown(shape)].map(|condition| {
+        let meant = format!("{condition}{above}");
+        text::bounded(shape, &meant, &due(shape, "?1"), &created, SqliteTableSql::COUNTED_MAX)
+    })
 }
 
 /// A time in one form.

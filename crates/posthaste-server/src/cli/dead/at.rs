@@ -8,6 +8,7 @@ use posthaste::lane::LaneName;
 use super::super::act::Action;
 use super::super::context::Context;
 use super::super::filter::{self, FilterArgs};
+use super::super::record::Keeper;
 use super::super::way::Way;
 use crate::exit::Failure;
 
@@ -31,7 +32,7 @@ pub(super) struct Letters {
 
 impl BrokerArgs {
     /// The dead letters at the broker, if one was named.
-    pub(super) fn letters(&self, args: &FilterArgs) -> Result<Option<Letters>, Failure> {
+    pub(super) fn letters(&self, args: &FilterArgs, context: &Context) -> Result<Option<Letters>, Failure> {
         let Some(url) = &self.broker else { return Ok(None) };
         if args.lane.is_some() {
             return Err(Failure::usage(
@@ -41,7 +42,8 @@ impl BrokerArgs {
         let mut filter = args.filter(Some(EventState::Dead));
         filter.lane.clone_from(&self.group);
         let admin = open(url)?;
-        Ok(Some(Letters { way: Way::Broker(Arc::clone(&admin)), admin, filter }))
+        let record = Keeper::new(Arc::clone(&context.config), url);
+        Ok(Some(Letters { way: Way::Broker { admin: Arc::clone(&admin), record }, admin, filter }))
     }
 }
 

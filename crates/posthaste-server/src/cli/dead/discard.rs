@@ -25,7 +25,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let discard = |dry_run| Command::Discard { reason: args.reason.clone(), dry_run };
-    if let Some(letters) = args.at.letters(&args.filter)? {
+    if let Some(letters) = args.at.letters(&args.filter, context)? {
         return letters.action(context).run(args.consent, discard).await;
     }
     let filter = dead_of_a_lane(&args.filter)?;

@@ -40,9 +40,9 @@ enum By {
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     if let Some(By::Code) = args.by {
-        return codes::run(&args.filter, args.at.letters(&args.filter)?, context).await;
+        return codes::run(&args.filter, args.at.letters(&args.filter, context)?, context).await;
     }
-    let page = match args.at.letters(&args.filter)? {
+    let page = match args.at.letters(&args.filter, context)? {
         Some(letters) => {
             let found = letters.admin.find(&letters.filter, args.page.wanted()).await;
             EventPage::of(&found.map_err(|error| Failure::target(&error.during("list dead events")))?)

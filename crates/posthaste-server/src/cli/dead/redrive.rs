@@ -22,7 +22,7 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    if let Some(letters) = args.at.letters(&args.filter)? {
+    if let Some(letters) = args.at.letters(&args.filter, context)? {
         if args.rate.rate.is_some() {
             return Err(Failure::usage(
                 "redrive: --rate is for events of a store; a broker's letters go one by one",

@@ -20,7 +20,7 @@ pub(in crate::cli) struct ShowArgs {
 
 pub(super) async fn run(args: &ShowArgs, context: &Context) -> Result<(), Failure> {
     let filter = FilterArgs { ids: vec![args.event.id.clone()], ..FilterArgs::default() };
-    let Some(letters) = args.at.letters(&filter)? else {
+    let Some(letters) = args.at.letters(&filter, context)? else {
         return show::run(&args.event, context).await;
     };
     let mut page = Page::first(1);

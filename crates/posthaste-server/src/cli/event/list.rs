@@ -18,7 +18,7 @@ const TOPIC: usize = 3;
 pub(in crate::cli) struct Args {
     #[command(flatten)]
     filter: FilterArgs,
-    /// In this state: pending, retrying, scheduled, behind, delivering, delivered, dead or discarded
+    /// In this state: pending, retrying, scheduled, behind, delivering, delivered, dead, discarded or unknown
     #[arg(long, value_name = "STATE", value_parser = state)]
     state: Option<EventState>,
     #[command(flatten)]

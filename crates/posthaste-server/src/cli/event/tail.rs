@@ -54,7 +54,10 @@ async fn follow(args: &Args, access: &Access, json: bool, shutdown: Shutdown) ->
         let before = newest;
         newest = self::newest(access).await?;
         looks = looks.wrapping_add(1);
-        if let Some(new) = newest.as_ref().filter(|event| event.seq > seen.last) {
+        let is_new = |event: &&EventDocument| {
+            event.seq >= seen.last && before.as_ref().is_none_or(|before| place(before) != place(event))
+        };
+        if let Some(new) = newest.as_ref().filter(is_new) {
             let came = since(access, &args.filter, before.as_ref(), seen.last).await?;
             events = seen.unseen(EventPage { events: came, next: None });
             seen.last = seen.last.max(new.seq);
@@ -65,6 +68,13 @@ async fn follow(args: &Args, access: &Access, json: bool, shutdown: Shutdown) ->
     }
 }
 
+/// What tells an event from all others. In an outbox table the number is a time, which all rows of a transaction share.
+type Place = (i64, String, String);
+
+fn place(event: &EventDocument) -> Place {
+    (event.seq, event.id.clone(), event.source.clone())
+}
+
 /// Which events were shown. A number says little: a transaction that stays open commits behind later ones.
 #[derive(Default)]
 struct Seen {
@@ -73,18 +83,19 @@ struct Seen {
     /// What is not above this is not known any more, and not shown.
     floor: i64,
     /// What was shown above that.
-    above: BTreeSet<i64>,
+    above: BTreeSet<Place>,
 }
 
 impl Seen {
     /// Those of a page that were not seen before, which are seen from here on.
     fn unseen(&mut self, mut page: EventPage) -> Vec<EventDocument> {
-        if let (Some(_), Some(lowest)) = (&page.next, page.events.iter().map(|event| event.seq).min()) {
-            // There is more below, of which nobody knows whether it was seen.
-            self.floor = self.floor.max(lowest - 1);
-            self.above = self.above.split_off(&lowest);
+        let lowest = page.events.iter().map(|event| event.seq).min().filter(|_| page.next.is_some());
+        page.events.retain(|event| event.seq > self.floor && self.above.insert(place(event)));
+        if let Some(lowest) = lowest {
+            // There is more below, and at this very number if that is a time, of which nobody knows whether it was seen.
+            self.floor = self.floor.max(lowest);
+            self.above = self.above.split_off(&(self.floor + 1, String::new(), String::new()));
         }
-        page.events.retain(|event| event.seq > self.floor && self.above.insert(event.seq));
         self.last = page.events.iter().map(|event| event.seq).fold(self.last, i64::max);
         page.events
     }
@@ -101,7 +112,7 @@ async fn newest(access: &Access) -> Result<Option<EventDocument>, Failure> {
     Ok(fetch(access, &FilterArgs::default(), None, &page).await?.events.pop())
 }
 
-/// What came after this place in the log, the newest first. The time of the event before it bounds the search, which would
+/// What came at or after this place in the log, the newest first. The time of the event before it bounds the search, which would
 /// otherwise go through the whole log when the filter matches little.
 async fn since(
     access: &Access,
@@ -117,7 +128,7 @@ async fn since(
     loop {
         let answer = fetch(access, &filter, None, &page).await?;
         let count = answer.events.len();
-        let fresh: Vec<_> = answer.events.into_iter().take_while(|event| event.seq > seen).collect();
+        let fresh: Vec<_> = answer.events.into_iter().take_while(|event| event.seq >= seen).collect();
         let reached = fresh.len() < count;
         events.extend(fresh);
         match answer.next {
@@ -133,4 +144,38 @@ fn print(event: &EventDocument, json: bool) -> Result<(), Failure> {
     }
     let cells: Vec<_> = row(event).iter().map(|cell| output::plain(cell)).collect();
     output::line(cells.join("  ").trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste::admin::Record;
+    use posthaste::envelope::Envelope;
+
+    use super::*;
+
+    fn page(events: &[(i64, &str)], next: bool) -> EventPage {
+        let document = |(seq, id): &(i64, &str)| {
+            let mut envelope = Envelope::new("x", "");
+            envelope.id = (*id).to_owned();
+            EventDocument::of(&Record::new(*seq, envelope, None, Timestamp::from_micros(*seq)))
+        };
+        EventPage { events: events.iter().map(document).collect(), next: next.then(|| "on".to_owned()) }
+    }
+
+    fn shown(seen: &mut Seen, events: &[(i64, &str)], next: bool) -> Vec<String> {
+        seen.unseen(page(events, next)).into_iter().map(|event| event.id).collect()
+    }
+
+    #[test]
+    fn rows_of_one_time_are_all_shown_and_none_twice() {
+        let mut seen = Seen::default();
+        assert_eq!(shown(&mut seen, &[(7, "b"), (7, "a")], false), ["b", "a"]);
+        assert_eq!(shown(&mut seen, &[(7, "c"), (7, "b"), (7, "a")], true), ["c"]);
+        assert_eq!(
+            shown(&mut seen, &[(9, "d"), (7, "c"), (7, "z"), (3, "old")], false),
+            ["d"],
+            "z was there before"
+        );
+        assert_eq!(shown(&mut seen, &[(9, "e"), (9, "d")], false), ["e"]);
+    }
 }

@@ -49,11 +49,11 @@ fn row(lane: &LaneDocument) -> Vec<String> {
         lane.lane.clone(),
         lane.state.clone(),
         lane.owner.clone().unwrap_or_default(),
-        lane.unread.to_string(),
-        lane.delivered.to_string(),
-        lane.waiting.to_string(),
-        lane.dead.to_string(),
-        lane.discarded.to_string(),
+        lane.shown("unread", lane.unread),
+        lane.shown("delivered", lane.delivered),
+        lane.shown("waiting", lane.waiting),
+        lane.shown("dead", lane.dead),
+        lane.shown("discarded", lane.discarded),
         lane.oldest_unread_at.as_deref().map(output::time).unwrap_or_default(),
     ]
 }

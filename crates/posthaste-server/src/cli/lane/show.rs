@@ -30,12 +30,12 @@ fn text(lane: &LaneDocument) -> String {
     let numbers = [
         ("epoch", lane.epoch.to_string()),
         ("place", lane.position.to_string()),
-        ("unread", lane.unread.to_string()),
-        ("accepted", lane.accepted.to_string()),
-        ("delivered", lane.delivered.to_string()),
-        ("waiting", lane.waiting.to_string()),
-        ("dead", lane.dead.to_string()),
-        ("discarded", lane.discarded.to_string()),
+        ("unread", lane.shown("unread", lane.unread)),
+        ("accepted", lane.shown("accepted", lane.accepted)),
+        ("delivered", lane.shown("delivered", lane.delivered)),
+        ("waiting", lane.shown("waiting", lane.waiting)),
+        ("dead", lane.shown("dead", lane.dead)),
+        ("discarded", lane.shown("discarded", lane.discarded)),
         ("replayed", lane.replayed.to_string()),
     ];
     let words = [

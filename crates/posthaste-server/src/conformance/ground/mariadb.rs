@@ -1,6 +1,7 @@
 //! MariaDB.
 
 use posthaste::BoxFuture;
+use posthaste::prefix::TablePrefix;
 use posthaste::table::{Profile, mysql_table_ddl};
 use sqlx::mysql::{MySqlConnection, MySqlRow};
 use sqlx::{AssertSqlSafe, Connection as _, Row as _};
@@ -100,6 +101,10 @@ impl Ground for Mariadb {
 
     fn table(&self, profile: &Profile) -> String {
         format!("{}{}", OWNERS.part(profile), mysql_table_ddl(profile))
+    }
+
+    fn audit(&self, prefix: &TablePrefix) -> String {
+        posthaste::table::mysql_audit_ddl(prefix)
     }
 
     fn counting(&self) -> &'static str {

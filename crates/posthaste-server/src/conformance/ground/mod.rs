@@ -8,6 +8,7 @@ mod postgres;
 mod sqlite;
 
 use posthaste::BoxFuture;
+use posthaste::prefix::TablePrefix;
 use posthaste::table::Profile;
 
 use super::Stop;
@@ -26,6 +27,8 @@ pub(super) trait Ground: Send + Sync {
 
     /// The statements that make a table of this profile.
     fn table(&self, profile: &Profile) -> String;
+    /// The statement that makes a table for the record of commands.
+    fn audit(&self, prefix: &TablePrefix) -> String;
     /// A column that numbers its rows as they come.
     fn counting(&self) -> &'static str;
     /// The statements that make the triggers: after an update these values go to `moves`, after a delete those.

@@ -1,6 +1,7 @@
 //! Postgres.
 
 use posthaste::BoxFuture;
+use posthaste::prefix::TablePrefix;
 use posthaste::table::{Profile, postgres_table_ddl};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
@@ -87,6 +88,10 @@ impl Ground for Postgres {
 
     fn table(&self, profile: &Profile) -> String {
         format!("{}{}", OWNERS.part(profile), postgres_table_ddl(profile))
+    }
+
+    fn audit(&self, prefix: &TablePrefix) -> String {
+        posthaste::table::postgres_audit_ddl(prefix)
     }
 
     fn counting(&self) -> &'static str {

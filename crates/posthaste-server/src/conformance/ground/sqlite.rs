@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use posthaste::BoxFuture;
+use posthaste::prefix::TablePrefix;
 use posthaste::table::{Profile, sqlite_table_ddl};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
@@ -92,6 +93,10 @@ impl Ground for Sqlite {
 
     fn table(&self, profile: &Profile) -> String {
         sqlite_table_ddl(profile)
+    }
+
+    fn audit(&self, prefix: &TablePrefix) -> String {
+        posthaste::table::sqlite_audit_ddl(prefix)
     }
 
     fn counting(&self) -> &'static str {

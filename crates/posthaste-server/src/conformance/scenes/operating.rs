@@ -158,15 +158,7 @@ async fn looking(scene: &mut Scene<'_>, delivered: &[Row], dead: &[Row], failing
 
 /// X2, X7: one, all that is dead, and a range of time.
 async fn replaying(scene: &mut Scene<'_>, delivered: &[Row], dead: &[Row]) -> Result<(), Stop> {
-    let said = scene.verb(&["replay", "--lane", "main", "--id", &delivered[0].id]).await?;
-    scene.until_are(&mut [], &delivered[..1], State::Pending).await?;
-    let audited = ["replay", "operator's command"].iter().all(|word| said.stderr.contains(word));
-    scene.findings.hold(
-        "X7",
-        audited,
-        "every command is in the log with who gave it and what it changed",
-        &format!("the log does not tell of a replay: {}", said.stderr),
-    );
+    recording(scene, &delivered[0], &delivered[1]).await?;
     scene.verb(&["dead", "redrive", "--lane", "main"]).await?;
     scene.until_are(&mut [], dead, State::Pending).await?;
     scene.verb(&["replay", "--lane", "main", "--since", "1h"]).await?;
@@ -175,6 +167,28 @@ async fn replaying(scene: &mut Scene<'_>, delivered: &[Row], dead: &[Row]) -> Re
     scene.until_delivered(&mut relays, delivered).await?;
     scene.until_delivered(&mut relays, dead).await?;
     scene.findings.ok("X2", "one, all dead and a range of time were replayed: pending, then published again");
+    Ok(())
+}
+
+/// X7: who gave which command about what, and what it changed: on stderr where the database has no table for it, then in that.
+async fn recording(scene: &mut Scene<'_>, one: &Row, two: &Row) -> Result<(), Stop> {
+    let replay = |id| ["replay", "--lane", "main", "--id", id];
+    let said = scene.verb(&replay(&one.id)).await?;
+    let is_said =
+        ["actor", "via", "replay", "changed=1", &one.id].iter().all(|word| said.stderr.contains(word));
+    scene.table.keep_record().await?;
+    scene.verb(&replay(&two.id)).await?;
+    let record = scene.verb(&["audit", "--output", "json"]).await?.stdout;
+    let entry = serde_json::from_str::<Value>(&record).unwrap_or_default()["entries"][0].clone();
+    let is_kept = entry["verb"] == "replay" && entry["changed"] == 1 && entry["filter"]["ids"][0] == two.id;
+    let names_who = ["actor", "via", "at"].iter().all(|field| entry[field].is_string());
+    scene.until_are(&mut [], &[one.clone(), two.clone()], State::Pending).await?;
+    scene.findings.hold(
+        "X7",
+        is_said && is_kept && names_who,
+        "every command is recorded with who gave it, from where, and what it changed: in a table, else on stderr",
+        &format!("a replay is not recorded: {} {record}", said.stderr),
+    );
     Ok(())
 }
 

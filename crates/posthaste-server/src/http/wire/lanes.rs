@@ -53,6 +53,9 @@ pub struct LaneDocument {
     /// When the oldest event that it has not read was taken in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_unread_at: Option<String>,
+    /// Which of the totals are estimates: of a long outbox table not every row is counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub estimated: Vec<String>,
 }
 
 impl LaneDocument {
@@ -73,7 +76,14 @@ impl LaneDocument {
             discarded: stats.discarded,
             replayed: stats.replayed,
             oldest_unread_at: text(stats.oldest_unread_at),
+            estimated: stats.estimated.iter().map(|name| (*name).to_owned()).collect(),
         }
+    }
+
+    /// A total for people: `~` stands before what is an estimate.
+    pub(crate) fn shown(&self, name: &str, total: u64) -> String {
+        let about = if self.estimated.iter().any(|estimated| estimated == name) { "~" } else { "" };
+        format!("{about}{total}")
     }
 }
 

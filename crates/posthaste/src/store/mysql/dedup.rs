@@ -96,7 +96,7 @@ fn with<const A: usize, const B: usize>(key: &DedupKey, first: [Value; A], last:
 }
 
 /// A text whose placeholders are in the order of its values.
-fn plain(text: &str) -> MysqlText {
+pub(super) fn plain(text: &str) -> MysqlText {
     MysqlText { order: (0..text.matches('?').count()).collect(), text: text.to_owned() }
 }
 

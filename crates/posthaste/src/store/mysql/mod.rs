@@ -10,6 +10,7 @@
 mod admin;
 mod check;
 mod claim;
+mod count;
 mod dedup;
 mod error;
 mod pool;
@@ -23,18 +24,20 @@ use posthaste_core::envelope::Envelope;
 use posthaste_core::findings::{Finding, asked};
 use posthaste_core::lane::LaneSpec;
 use posthaste_core::publisher::Published;
+use posthaste_core::review::{AuditEntry, AuditPicker, Audited};
 use posthaste_core::signal::Signal;
 use posthaste_core::sql::MysqlSql;
-use posthaste_core::table::{Column, MysqlTableSql, Profile, Shape};
+use posthaste_core::table::{AuditSql, Column, MysqlTableSql, Profile, Shape};
 use posthaste_core::time::Timestamp;
 
 pub(in crate::store) use self::dedup::MysqlDedup;
-use self::error::{Db, told};
+use self::error::{Db, explain, told};
 use self::pool::{Connection, Connections};
 use super::table::cursor::{Left, Sorted};
 use super::table::driver::{Ask, Counted, Driver, Question, Seen, Terminal, Wish};
 use super::table::engine::Table;
 use super::table::examine::ASK_WITHIN;
+use super::table::ledger::Ledger;
 use super::table::ring;
 use super::table::row::RawRow;
 use crate::store::{StoreOptions, TableOptions};
@@ -46,6 +49,7 @@ pub(in crate::store) type MysqlTable = Table<Mysql>;
 pub(in crate::store) struct Mysql {
     connections: Connections,
     consumers: MysqlSql,
+    audit: AuditSql,
 }
 
 /// Opens the database at this URL; nothing is connected before it is needed, and nothing is ever made there.
@@ -55,7 +59,8 @@ pub(in crate::store) struct Mysql {
 pub(in crate::store) fn open(url: &str, table: TableOptions, options: StoreOptions) -> Result<MysqlTable> {
     let connections = Connections::open(url, &options)?;
     let consumers = MysqlSql::new(&options.prefix);
-    Table::new(Mysql { connections, consumers }, table, options)
+    let audit = AuditSql::mysql(&options.prefix);
+    Table::new(Mysql { connections, consumers, audit }, table, options)
 }
 
 /// How often a transaction is tried that the server ended for the sake of another one.
@@ -154,7 +159,7 @@ impl Driver for Mysql {
     }
 
     async fn count(&self, sql: &MysqlTableSql) -> Result<Counted> {
-        let counted = admin::count(&mut self.connections.get().await?, sql).await;
+        let counted = count::count(&mut self.connections.get().await?, sql).await;
         counted.map_err(|error| told(error, sql))
     }
 
@@ -168,8 +173,20 @@ impl Driver for Mysql {
         matched.map_err(|error| told(error, sql))
     }
 
-    async fn change(&self, sql: &MysqlTableSql, question: &Question, wish: &Wish) -> Result<u64> {
-        admin::change(&mut self.connections.get().await?, sql, question, wish).await
+    async fn change(
+        &self,
+        sql: &MysqlTableSql,
+        question: &Question,
+        wish: &Wish,
+        ledger: &mut Ledger,
+    ) -> Result<u64> {
+        let mut connection = self.connections.get().await?;
+        admin::change(&mut connection, (sql, &self.audit), question, wish, ledger).await
+    }
+
+    async fn count_old(&self, sql: &MysqlTableSql, what: Terminal, age: Duration) -> Result<u64> {
+        let counted = admin::count_old(&mut self.connections.get().await?, sql, what, age).await;
+        counted.map_err(|error| told(error, sql))
     }
 
     async fn prune(
@@ -177,9 +194,24 @@ impl Driver for Mysql {
         sql: &MysqlTableSql,
         what: Terminal,
         age: Duration,
-        remove: Option<u32>,
+        rows: u32,
+        ledger: &mut Ledger,
     ) -> Result<u64> {
-        admin::prune(&mut self.connections.get().await?, sql, what, age, remove).await
+        let mut connection = self.connections.get().await?;
+        admin::prune(&mut connection, (sql, &self.audit), (what, age), rows, ledger).await
+    }
+
+    async fn record_table(&self) -> Result<Option<String>> {
+        admin::record_table(&mut self.connections.get().await?, &self.audit).await.map_err(explain)
+    }
+
+    async fn write_record(&self, entry: AuditEntry) -> Result<()> {
+        admin::write_record(&mut self.connections.get().await?, &self.audit, &entry).await.map_err(explain)
+    }
+
+    async fn read_record(&self, mut picker: AuditPicker) -> Result<Audited> {
+        admin::pick(&mut self.connections.get().await?, &self.audit, &mut picker).await.map_err(explain)?;
+        Ok(picker.picked())
     }
 
     async fn prune_memory(&self, age: Duration, remove: Option<u32>) -> Result<Option<u64>> {

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use deadpool_postgres::{
-    Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Transaction,
-};
+pub(super) use deadpool_postgres::Transaction;
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures_util::FutureExt as _;
+use futures_util::future::join_all;
 use posthaste_core::{Error, Result};
 use tokio::time::timeout;
 use tokio_postgres::config::SslMode;
@@ -116,8 +116,18 @@ impl Connections {
 
     /// A connection that goes back when it is dropped.
     pub(super) async fn get(&self) -> Result<Connection> {
+        self.cancel_dropped().await;
         let object = self.pool.get().await.map_err(no_connection)?;
-        Ok(Connection { object: Some(object), manners: Arc::clone(&self.manners) })
+        Ok(Connection { object: Some(object), manners: Arc::clone(&self.manners), is_looking: false })
+    }
+
+    /// Asks the server to end what nobody waits for any more. Whether it helps or not, these connections are not used again.
+    async fn cancel_dropped(&self) {
+        let tokens = std::mem::take(&mut *self.manners.cancels());
+        if !tokens.is_empty() {
+            let cancels = tokens.into_iter().map(|token| self.cancel(token));
+            drop(timeout(CANCEL_WITHIN, join_all(cancels)).await);
+        }
     }
 
     /// Does this, unless the server leaves one of its questions without any answer for too long.
@@ -133,11 +143,7 @@ impl Connections {
         self.manners.is_dropping_stuck.store(true, Ordering::SeqCst);
         drop(work.take());
         self.manners.is_dropping_stuck.store(false, Ordering::SeqCst);
-        let tokens = std::mem::take(&mut *self.manners.cancels());
-        for token in tokens {
-            // Whether it helps or not, the connection is not used again.
-            drop(timeout(CANCEL_WITHIN, self.cancel(token)).await);
-        }
+        self.cancel_dropped().await;
         Err(Error::unavailable(format!(
             "the database did not answer within {limit:?} (store.statement_timeout); look at pg_stat_activity"
         )))
@@ -201,6 +207,21 @@ fn ask_if_rested() -> Hook {
 pub(in crate::store) struct Connection {
     object: Option<Object>,
     manners: Arc<Manners>,
+    /// What is asked on it is of no use to anybody but whoever waits for the answer.
+    is_looking: bool,
+}
+
+impl Connection {
+    /// From here on, whoever drops it does not wait for the answer any more: it is closed, and the server is asked to end what it does
+    /// as soon as somebody takes a connection.
+    pub(super) fn begin_look(&mut self) {
+        self.is_looking = true;
+    }
+
+    /// The answer is there.
+    pub(super) fn end_look(&mut self) {
+        self.is_looking = false;
+    }
 }
 
 const THERE: &str = "a connection is there until it is dropped";
@@ -221,7 +242,7 @@ impl DerefMut for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if self.manners.is_dropping_stuck.load(Ordering::SeqCst)
+        if (self.is_looking || self.manners.is_dropping_stuck.load(Ordering::SeqCst))
             && let Some(object) = self.object.take()
         {
             self.manners.cancels().push(object.cancel_token());

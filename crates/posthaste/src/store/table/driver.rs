@@ -7,13 +7,16 @@ use posthaste_core::Result;
 use posthaste_core::envelope::Envelope;
 use posthaste_core::findings::Finding;
 use posthaste_core::lane::LaneSpec;
+use posthaste_core::pattern::Pattern;
 use posthaste_core::publisher::Published;
+use posthaste_core::review::{AuditEntry, AuditPicker, Audited};
 use posthaste_core::signal::Signal;
 use posthaste_core::store::Room;
 use posthaste_core::table::{Column, Profile, RowChange, Shape};
 use posthaste_core::time::Timestamp;
 
 use super::cursor::{Cursor, Left, Look, Sorted, Token};
+use super::ledger::Ledger;
 use super::look::Progress;
 use super::row::RawRow;
 use crate::store::waiting::Waiting;
@@ -97,22 +100,42 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
         question: &Question,
     ) -> impl Future<Output = Result<(u64, Timestamp)>> + Send;
 
-    /// Changes at most so many rows that a question matches, the earliest first; answers how many.
+    /// Changes at most so many rows that a question matches, the earliest first, and leaves in the record what the ledger says, in the
+    /// same transaction; answers how many.
     fn change(
         &self,
         sql: &Self::Sql,
         question: &Question,
         wish: &Wish,
+        ledger: &mut Ledger,
     ) -> impl Future<Output = Result<u64>> + Send;
 
-    /// Counts terminal rows that are older than this; with a number of rows removes at most so many instead.
+    /// Counts terminal rows that are older than this.
+    fn count_old(
+        &self,
+        sql: &Self::Sql,
+        what: Terminal,
+        age: Duration,
+    ) -> impl Future<Output = Result<u64>> + Send;
+
+    /// Removes at most so many of them, and leaves in the record what the ledger says, in the same transaction; answers how many.
     fn prune(
         &self,
         sql: &Self::Sql,
         what: Terminal,
         age: Duration,
-        remove: Option<u32>,
+        rows: u32,
+        ledger: &mut Ledger,
     ) -> impl Future<Output = Result<u64>> + Send;
+
+    /// The name of the table for the record of commands, if the database has it.
+    fn record_table(&self) -> impl Future<Output = Result<Option<String>>> + Send;
+
+    /// Writes into the record, which is there.
+    fn write_record(&self, entry: AuditEntry) -> impl Future<Output = Result<()>> + Send;
+
+    /// Shows the record, which is there, to the picker until that has seen enough.
+    fn read_record(&self, picker: AuditPicker) -> impl Future<Output = Result<Audited>> + Send;
 
     /// Counts what consumers remember in this database and is older than this; with a number of rows removes at most so many of
     /// each kind instead. `None` where the tables of consumers belong to the log engine.
@@ -159,6 +182,33 @@ pub(in crate::store) struct Counted {
     pub(in crate::store) unknown: u64,
     /// Dead, and given up by an operator.
     pub(in crate::store) discarded: u64,
+    /// Which of these are estimates.
+    pub(in crate::store) estimated: Estimated,
+    /// Something was not counted because no index finds it.
+    pub(in crate::store) lacks_index: bool,
+}
+
+/// Which numbers of rows are estimates.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::store) struct Estimated {
+    /// Fresh and waiting.
+    pub(in crate::store) open: bool,
+    pub(in crate::store) delivered: bool,
+    /// Dead and discarded.
+    pub(in crate::store) dead: bool,
+    pub(in crate::store) unknown: bool,
+}
+
+/// Rows of one state, as far as they were counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::store) struct Few {
+    pub(in crate::store) rows: u64,
+    pub(in crate::store) fresh: u64,
+    pub(in crate::store) given_up: u64,
+    pub(in crate::store) oldest_fresh_at: Option<Timestamp>,
+    pub(in crate::store) is_estimate: bool,
+    /// No index finds them.
+    pub(in crate::store) lacks_index: bool,
 }
 
 /// Which rows an operator means.
@@ -170,6 +220,10 @@ pub(in crate::store) struct Question {
     pub(in crate::store) key: Option<String>,
     pub(in crate::store) since: Option<Timestamp>,
     pub(in crate::store) until: Option<Timestamp>,
+    pub(in crate::store) code: Option<String>,
+    /// What a failure said, or a part of it.
+    pub(in crate::store) error: Option<String>,
+    pub(in crate::store) topic: Option<Pattern>,
     /// Where the last page ended.
     pub(in crate::store) after: Option<(Timestamp, String)>,
     /// How many at most.
@@ -233,4 +287,36 @@ pub(in crate::store) struct Seen {
 pub(in crate::store) enum Terminal {
     Delivered,
     Dead,
+}
+
+impl Few {
+    /// About so many rows, which nobody counted.
+    #[cfg(feature = "postgres")]
+    pub(in crate::store) fn about(rows: u64) -> Self {
+        Self { rows, fresh: rows, is_estimate: true, lacks_index: true, ..Self::default() }
+    }
+}
+
+impl Counted {
+    /// A long table: few rows are pending, delivering, dead or in an unknown state, and all others, of about so many, are delivered.
+    pub(in crate::store) fn of_long(rows: u64, [pending, delivering, dead, unknown]: [Few; 4]) -> Self {
+        let open = pending.rows + delivering.rows;
+        let fresh = pending.fresh + delivering.fresh;
+        Self {
+            fresh,
+            waiting: open - fresh.min(open),
+            delivered: rows.saturating_sub(open + dead.rows + unknown.rows),
+            dead: dead.rows - dead.given_up.min(dead.rows),
+            discarded: dead.given_up,
+            unknown: unknown.rows,
+            oldest_fresh_at: [pending, delivering].iter().filter_map(|few| few.oldest_fresh_at).min(),
+            lacks_index: [pending, delivering, dead].iter().any(|few| few.lacks_index),
+            estimated: Estimated {
+                open: pending.is_estimate || delivering.is_estimate,
+                delivered: true,
+                dead: dead.is_estimate,
+                unknown: unknown.is_estimate,
+            },
+        }
+    }
 }

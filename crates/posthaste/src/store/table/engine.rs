@@ -7,6 +7,7 @@ use std::time::Duration;
 use posthaste_core::envelope::{Envelope, fresh_id};
 use posthaste_core::findings::Finding;
 use posthaste_core::lane::{LaneName, LaneSpec, Order};
+use posthaste_core::prefix::TablePrefix;
 use posthaste_core::publisher::{Published, Publisher};
 use posthaste_core::schema::{Keyring, Schema, SchemaStatus};
 use posthaste_core::signal::Signal;
@@ -32,6 +33,8 @@ pub(in crate::store) struct Table<D: Driver> {
     pub(super) signal: Signal,
     waiting: Waiting,
     payload_bytes_max: usize,
+    /// What the names of Posthaste's own tables begin with, should there be any.
+    pub(super) prefix: TablePrefix,
     memory: Mutex<Memory<D>>,
 }
 
@@ -68,6 +71,7 @@ impl<D: Driver> Table<D> {
             signal: options.signal,
             waiting: D::waiting(),
             payload_bytes_max: options.payload_bytes_max,
+            prefix: options.prefix,
             memory: Mutex::new(memory),
         })
     }
@@ -108,8 +112,15 @@ impl<D: Driver> Table<D> {
     pub(super) fn lane<T>(&self, tell: impl FnOnce(LaneName, Option<&Said>) -> T) -> T {
         let memory = self.memory();
         let driven = memory.leases.values().next().map(|driving| driving.cursor.lane.name.clone());
-        let name = driven.unwrap_or_else(super::nobodys_lane);
+        let name = driven.unwrap_or_else(|| self.options.lane.clone());
         tell(name.clone(), memory.said.get(&name))
+    }
+
+    /// Whether this is the table's lane: as it is configured, or as this process drives it.
+    pub(super) fn knows_lane(&self, name: &LaneName) -> bool {
+        let memory = self.memory();
+        let is_driven = memory.leases.values().any(|driving| driving.cursor.lane.name == *name);
+        is_driven || memory.said.contains_key(name) || *name == self.options.lane
     }
 
     async fn take(&self, lane: &LaneSpec, owner: &Owner) -> Result<Option<Lease>> {

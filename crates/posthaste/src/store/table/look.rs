@@ -1,6 +1,6 @@
 //! How operators see a row, whatever database it is in.
 
-use posthaste_core::admin::{EventState, Filter, LaneState, LaneStats, LaneView, Record};
+use posthaste_core::admin::{EventState, LaneState, LaneStats, LaneView};
 use posthaste_core::envelope::Envelope;
 use posthaste_core::lane::LaneName;
 use posthaste_core::publisher::Published;
@@ -19,7 +19,7 @@ pub(in crate::store) const BURIED: &str = "buried";
 
 /// What a row says about how far it is, beside its event.
 pub(in crate::store) struct Progress {
-    pub(in crate::store) status: String,
+    pub(in crate::store) status: Option<String>,
     pub(in crate::store) last_error: Option<String>,
     pub(in crate::store) changed_at: Option<Timestamp>,
     /// When it was looked at.
@@ -29,10 +29,11 @@ pub(in crate::store) struct Progress {
 /// The row as its lane sees it.
 pub(in crate::store) fn view(lane: &LaneName, states: &States, row: &RawRow, progress: Progress) -> LaneView {
     let Progress { status, last_error, changed_at, now } = progress;
-    let state = match status.as_str() {
+    let state = match status.as_deref().unwrap_or_default() {
         status if status == states.delivering.as_str() => EventState::Delivering,
         status if status == states.delivered.as_str() => EventState::Delivered,
         status if status == states.dead.as_str() => EventState::Dead,
+        status if status != states.pending.as_str() => EventState::Unknown,
         _ if row.attempts > 0 => EventState::Retrying,
         _ if row.available_at.is_some_and(|at| at > now) => EventState::Scheduled,
         _ => EventState::Pending,
@@ -53,13 +54,6 @@ pub(in crate::store) fn view(lane: &LaneName, states: &States, row: &RawRow, pro
     }
     view.dead_at = changed_at.filter(|_| view.state == EventState::Dead);
     view
-}
-
-/// Whether a record matches what a statement does not look at.
-pub(in crate::store) fn is_wanted(filter: &Filter, record: &Record) -> bool {
-    let failed = |view: &LaneView| filter.fits_failure(view.code.as_deref(), view.last_error.as_deref());
-    filter.topic.as_ref().is_none_or(|pattern| pattern.matches(&record.envelope.topic))
-        && (!filter.asks_a_failure() || record.lanes.iter().any(failed))
 }
 
 /// Where a page ends: the time of its last row, and what tells that from others of the same time.
@@ -90,14 +84,25 @@ fn is_same(row: RawRow, event: &Envelope) -> bool {
 /// Says how many rows are in a state that the profile does not name.
 ///
 /// They are left alone: what such a word means only the owner of the table knows, and a relay that wrote another one over it
-/// would destroy that. Nor does a relay look for them, as it would have to read the whole table, which a count does anyway.
-pub(in crate::store) fn tell_unknown(stats: &mut LaneStats, rows: u64) {
+/// would destroy that. Nor does a relay look for them, as it would have to read the whole table.
+pub(in crate::store) fn tell_unknown(stats: &mut LaneStats, rows: u64, is_estimate: bool) {
     if rows > 0 {
-        let many = if rows == 1 { "1 row is".to_owned() } else { format!("{rows} rows are") };
+        let about = if is_estimate { "about " } else { "" };
+        let many = if rows == 1 { format!("{about}1 row is") } else { format!("{about}{rows} rows are") };
         stats.reason = Some(format!(
             "{many} in a state that the profile does not name, and left alone; store.states names the states"
         ));
     }
+}
+
+/// Says that some of a long table's rows were not counted, and what to do about it.
+pub(in crate::store) fn tell_unindexed(stats: &mut LaneStats) {
+    let why = "no index finds what is pending, delivering or dead, so that not all of it is counted; posthaste migrate print \
+               --profile NAME shows the indexes";
+    stats.reason = Some(match stats.reason.take() {
+        Some(reason) => format!("{reason}; {why}"),
+        None => why.to_owned(),
+    });
 }
 
 /// How a lane of this process is, as far as its relay has said.

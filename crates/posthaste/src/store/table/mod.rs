@@ -4,21 +4,24 @@
 //! token, so a relay that lost a row changes nothing. There is no row for a lane: whoever acquires gets a lease of its own,
 //! and a table has one lane.
 //!
-//! The engine is written once ([`engine`], [`admin`]); a database does for it what [`driver`] names. What has no I/O stands
-//! apart: what a lease holds ([`cursor`]), how a row becomes an event ([`row`]), and what operators see of it ([`look`]).
+//! The engine is written once ([`engine`], for operators [`admin`], [`command`] and [`review`]); a database does for it what
+//! [`driver`] names. What has no I/O stands apart: what a lease holds ([`cursor`]), how a row becomes an event ([`row`]), and what operators see of it ([`look`]).
 
 mod admin;
+mod command;
 pub(in crate::store) mod cursor;
 pub(in crate::store) mod driver;
 pub(in crate::store) mod engine;
 pub(in crate::store) mod examine;
+pub(in crate::store) mod ledger;
 pub(in crate::store) mod look;
+mod review;
 pub(in crate::store) mod row;
 
 use std::time::Duration;
 
-use posthaste_core::admin::{Actor, Applied, Command};
-use posthaste_core::lane::{LaneName, LaneSpec};
+use posthaste_core::admin::Command;
+use posthaste_core::lane::LaneSpec;
 use posthaste_core::publisher::Published;
 use posthaste_core::signal::Signal;
 use posthaste_core::table::Profile;
@@ -55,11 +58,6 @@ pub(in crate::store) fn check_lane(lane: &LaneSpec) -> Result<()> {
     )))
 }
 
-/// The lane by which operators see a table that nobody drives in this process.
-pub(in crate::store) fn nobodys_lane() -> LaneName {
-    "main".parse().expect("it is a name")
-}
-
 /// Rings if something new was published.
 pub(in crate::store) fn ring(bell: &Signal, published: &[Published]) {
     if published.contains(&Published::Now) {
@@ -86,19 +84,6 @@ pub(in crate::store) fn not_ours(profile: &Profile) -> Error {
         profile.table,
         profile.name()
     ))
-}
-
-/// Notes what an operator did. The table is not ours, and there is no other place: the log is the record.
-pub(in crate::store) fn note(command: &Command, by: &Actor, applied: Applied) {
-    let (matched, changed) = (applied.matched, applied.changed);
-    tracing::info!(
-        command = command.name(),
-        by = by.name,
-        via = by.via,
-        matched,
-        changed,
-        "an operator's command"
-    );
 }
 
 /// What is said about a command that a table cannot do.

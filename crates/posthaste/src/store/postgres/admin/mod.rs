@@ -8,7 +8,7 @@ mod lanes;
 mod prune;
 mod question;
 mod rebase;
-mod review;
+pub(super) mod review;
 mod scan;
 mod skip;
 

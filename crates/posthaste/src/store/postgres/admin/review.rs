@@ -2,7 +2,6 @@
 
 use posthaste_core::admin::{Actor, Applied, Filter, Page};
 use posthaste_core::review::{AuditEntry, AuditFilter, AuditPicker, Audited, DeadCodes, DeadGroup, Review};
-use posthaste_core::sql::PostgresSql;
 use posthaste_core::{BoxFuture, Result};
 use tokio_postgres::{Client, Row};
 
@@ -19,10 +18,19 @@ impl Review for PostgresStore {
         let audited = async move {
             let mut picker = AuditPicker::new(filter, &page)?;
             let client = self.client().await?;
-            pick(&client, &self.sql, &mut picker).await.map_err(explain)?;
+            pick(&client, &self.sql.audit_down, &mut picker).await.map_err(explain)?;
             Ok(picker.picked())
         };
         Box::pin(self.connections.watched(audited))
+    }
+
+    fn record<'a>(&'a self, entry: &'a AuditEntry) -> BoxFuture<'a, Result<bool>> {
+        let recorded = async move {
+            let client = self.client().await?;
+            insert_entry(&client, &self.sql.audit_insert, entry).await.map_err(explain)?;
+            Ok(true)
+        };
+        Box::pin(self.connections.watched(recorded))
     }
 
     fn dead_by_code<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<DeadCodes>> {
@@ -43,6 +51,19 @@ impl Review for PostgresStore {
     }
 }
 
+/// Writes a record.
+pub(in crate::store::postgres) async fn insert_entry(
+    client: &Client,
+    text: &str,
+    entry: &AuditEntry,
+) -> Db<()> {
+    let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let AuditEntry { actor, command, filter, applied, .. } = entry;
+    let (matched, changed) = (count(applied.matched), count(applied.changed));
+    let values = args![actor.name, actor.via, command, filter, matched, changed];
+    client.execute_typed(text, &values).await.map(drop)
+}
+
 /// A group; `None` where there is none.
 fn group(row: &Row) -> Db<Option<DeadGroup>> {
     // A name that no lane can have was not written by us.
@@ -55,9 +76,13 @@ fn group(row: &Row) -> Db<Option<DeadGroup>> {
 }
 
 /// Shows the record to the picker until that has seen enough.
-async fn pick(client: &Client, sql: &PostgresSql, picker: &mut AuditPicker) -> Db<()> {
+pub(in crate::store::postgres) async fn pick(
+    client: &Client,
+    down: &str,
+    picker: &mut AuditPicker,
+) -> Db<()> {
     loop {
-        let rows = client.query_typed(&sql.audit_down, &args![picker.below(), STEP_ENTRIES]).await?;
+        let rows = client.query_typed(down, &args![picker.below(), STEP_ENTRIES]).await?;
         for row in &rows {
             if picker.see(entry(row)?).is_break() {
                 return Ok(());

@@ -2,16 +2,21 @@
 
 use std::time::Duration;
 
-use posthaste_core::table::{Column, Kind, PostgresTableSql};
+use posthaste_core::review::AuditEntry;
+use posthaste_core::table::{AuditSql, Column, Kind, PostgresTableSql, topic_expression};
 use posthaste_core::time::Timestamp;
-use tokio_postgres::Row;
+use posthaste_core::{Error, Result};
+use tokio_postgres::{Client, Row};
 
-use super::super::error::Db;
-use super::super::pool::Connection;
+use super::super::admin::review::insert_entry;
+use super::super::error::{Db, explain};
+use super::super::pool::{Connection, begin, commit};
 use super::super::rows::maybe_time;
 use super::super::value::{Arg, Stamp, arg, args};
 use super::claim::read;
-use crate::store::table::driver::{Counted, Question, Seen, Terminal, Wish};
+use super::told;
+use crate::store::table::driver::{Question, Seen, Terminal, Wish};
+use crate::store::table::ledger::Ledger;
 use crate::store::table::look::Progress;
 use crate::store::table::millis;
 
@@ -29,6 +34,9 @@ struct Asked {
     after: Option<Stamp>,
     after_id: String,
     rows: i64,
+    code: Option<String>,
+    error: Option<String>,
+    topic: Option<String>,
 }
 
 impl Asked {
@@ -53,10 +61,13 @@ impl Asked {
             after: after.map(Stamp),
             after_id: after_id.unwrap_or_default(),
             rows: i64::from(question.rows),
+            code: question.code.clone(),
+            error: question.error.clone(),
+            topic: question.topic.as_ref().map(topic_expression),
         })
     }
 
-    fn values(&self) -> [Arg<'_>; 8] {
+    fn values(&self) -> [Arg<'_>; 11] {
         [
             arg(&self.ids),
             arg(&self.event_type),
@@ -66,6 +77,9 @@ impl Asked {
             arg(&self.after),
             arg(&self.after_id),
             arg(&self.rows),
+            arg(&self.code),
+            arg(&self.error),
+            arg(&self.topic),
         ]
     }
 }
@@ -73,24 +87,6 @@ impl Asked {
 fn is_uuid(text: &str) -> bool {
     let hex = text.bytes().filter(|b| *b != b'-');
     text.len() <= 36 && hex.clone().count() == 32 && hex.clone().all(|b| b.is_ascii_hexdigit())
-}
-
-pub(super) async fn count(client: &Connection, sql: &PostgresTableSql) -> Db<Counted> {
-    let rows = client.query_typed(&sql.counts, &[]).await?;
-    rows.first().map_or(Ok(Counted::default()), counted)
-}
-
-fn counted(row: &Row) -> Db<Counted> {
-    let number = |column| row.try_get::<_, i64>(column).map(i64::unsigned_abs);
-    Ok(Counted {
-        fresh: number(0)?,
-        waiting: number(1)?,
-        delivered: number(2)?,
-        dead: number(3)?,
-        oldest_fresh_at: maybe_time(row, 4)?,
-        unknown: number(5)?,
-        discarded: number(6)?,
-    })
 }
 
 pub(super) async fn find(client: &Connection, sql: &PostgresTableSql, question: &Question) -> Db<Vec<Seen>> {
@@ -110,34 +106,90 @@ pub(super) async fn matched(
     Ok((row.try_get::<_, i64>(0)?.unsigned_abs(), maybe_time(row, 1)?.unwrap_or_default()))
 }
 
+/// Changes rows and leaves a record in one transaction.
 pub(super) async fn change(
-    client: &Connection,
-    sql: &PostgresTableSql,
+    client: &mut Connection,
+    (sql, audit): (&PostgresTableSql, &AuditSql),
     question: &Question,
     wish: &Wish,
-) -> Db<u64> {
+    ledger: &mut Ledger,
+) -> Result<u64> {
     let Some(asked) = Asked::of(sql, question) else { return Ok(0) };
     let (moment, error) = (wish.moment().map(Stamp), wish.error());
     let given = if error.is_some() { arg(&error) } else { arg(&moment) };
     let values = [asked.values().as_slice(), &[given]].concat();
-    client.execute_typed(&sql.change(&asked.which, wish.change()), &values).await
+    step(client, (sql, audit), &sql.change(&asked.which, wish.change()), &values, ledger).await
 }
 
+/// Removes rows and leaves a record in one transaction.
 pub(super) async fn prune(
+    client: &mut Connection,
+    (sql, audit): (&PostgresTableSql, &AuditSql),
+    (what, age): (Terminal, Duration),
+    rows: u32,
+    ledger: &mut Ledger,
+) -> Result<u64> {
+    let delete = match what {
+        Terminal::Delivered => &sql.prune_delivered,
+        Terminal::Dead => &sql.prune_dead,
+    };
+    step(client, (sql, audit), delete, &args![millis(age), i64::from(rows)], ledger).await
+}
+
+/// One step of a command. Only what is committed is in the ledger.
+async fn step(
+    client: &mut Connection,
+    (sql, audit): (&PostgresTableSql, &AuditSql),
+    text: &str,
+    values: &[Arg<'_>],
+    ledger: &mut Ledger,
+) -> Result<u64> {
+    let mut page = ledger.clone();
+    let tx = begin(client).await?;
+    let changed = tx.execute_typed(text, values).await.map_err(|error| told(error, sql))?;
+    if let Some(entry) = page.after(changed) {
+        write_record(tx.client(), audit, &entry).await?;
+    }
+    commit(tx).await?;
+    *ledger = page;
+    Ok(changed)
+}
+
+pub(super) async fn count_old(
     client: &Connection,
     sql: &PostgresTableSql,
     what: Terminal,
     age: Duration,
-    remove: Option<u32>,
 ) -> Db<u64> {
-    let (count, delete) = match what {
-        Terminal::Delivered => (&sql.count_delivered, &sql.prune_delivered),
-        Terminal::Dead => (&sql.count_dead, &sql.prune_dead),
+    let count = match what {
+        Terminal::Delivered => &sql.count_delivered,
+        Terminal::Dead => &sql.count_dead,
     };
-    match remove {
-        None => number(client, count, &args![millis(age)]).await,
-        Some(rows) => client.execute_typed(delete, &args![millis(age), i64::from(rows)]).await,
+    number(client, count, &args![millis(age)]).await
+}
+
+/// The name of the table for the record of commands, if there is one.
+pub(super) async fn record_table(client: &Connection, audit: &AuditSql) -> Db<Option<String>> {
+    let rows = client.query_typed(&audit.exists, &[]).await?;
+    let is_there = rows.first().map_or(Ok(false), |row| row.try_get(0))?;
+    Ok(is_there.then(|| audit.table.clone()))
+}
+
+pub(super) async fn write_record(client: &Client, audit: &AuditSql, entry: &AuditEntry) -> Result<()> {
+    insert_entry(client, &audit.insert, entry).await.map_err(|error| unwritten(error, audit))
+}
+
+/// A command without a record is not carried out.
+fn unwritten(error: tokio_postgres::Error, audit: &AuditSql) -> Error {
+    let code = error.as_db_error().map(|db| db.code().code());
+    if code == Some("42501") {
+        let table = &audit.table;
+        return Error::config(format!(
+            "the record of commands may not be written, and without it nothing is changed: GRANT SELECT, INSERT ON {table}"
+        ))
+        .because(error);
     }
+    explain(error)
 }
 
 async fn number(client: &Connection, text: &str, values: &[Arg<'_>]) -> Db<u64> {

@@ -12,6 +12,7 @@
 mod admin;
 mod check;
 mod claim;
+mod count;
 mod examine;
 mod publish;
 mod settle;
@@ -23,16 +24,19 @@ use posthaste_core::envelope::Envelope;
 use posthaste_core::findings::Finding;
 use posthaste_core::lane::LaneSpec;
 use posthaste_core::publisher::Published;
+use posthaste_core::review::{AuditEntry, AuditPicker, Audited};
 use posthaste_core::signal::Signal;
-use posthaste_core::table::{Column, PostgresTableSql, Profile, Shape};
+use posthaste_core::table::{AuditSql, Column, PostgresTableSql, Profile, Shape};
 use posthaste_core::time::Timestamp;
 use posthaste_core::{Error, Result};
 
+use super::admin::review::pick;
 use super::error::explain;
 use super::pool::{Connection, Connections};
 use crate::store::table::cursor::{Left, Sorted};
 use crate::store::table::driver::{Ask, Counted, Driver, Question, Seen, Terminal, Wish};
 use crate::store::table::engine::Table;
+use crate::store::table::ledger::Ledger;
 use crate::store::table::ring;
 use crate::store::table::row::RawRow;
 use crate::store::{StoreOptions, TableOptions};
@@ -43,6 +47,7 @@ pub(in crate::store) type PostgresTable = Table<Postgres>;
 /// A Postgres server.
 pub(in crate::store) struct Postgres {
     connections: Connections,
+    audit: AuditSql,
 }
 
 /// Opens the database at this URL; nothing is connected before it is needed, and nothing is ever made there.
@@ -51,7 +56,8 @@ pub(in crate::store) struct Postgres {
 /// `Config` for a URL that cannot be used, and for a profile that makes no sense.
 pub(in crate::store) fn open(url: &str, table: TableOptions, options: StoreOptions) -> Result<PostgresTable> {
     let connections = Connections::open(url, &options)?;
-    Table::new(Postgres { connections }, table, options)
+    let audit = AuditSql::postgres(&options.prefix);
+    Table::new(Postgres { connections, audit }, table, options)
 }
 
 /// Asks on a connection, unless the server leaves a question without any answer for too long.
@@ -66,6 +72,21 @@ macro_rules! asked {
     };
     ($connections:expr, $sql:expr, |$on:ident| $work:expr) => {
         asked!($connections, |$on| async { $work.await.map_err(|error| told(error, $sql)) })
+    };
+}
+
+/// Looks on a connection, as `asked` does. Whoever looks may lose patience: then the server is asked to end it.
+macro_rules! looked {
+    ($connections:expr, |$on:ident| $work:expr) => {
+        asked!($connections, |$on| async {
+            $on.begin_look();
+            let answer = $work.await;
+            $on.end_look();
+            answer
+        })
+    };
+    ($connections:expr, $sql:expr, |$on:ident| $work:expr) => {
+        looked!($connections, |$on| async { $work.await.map_err(|error| told(error, $sql)) })
     };
 }
 
@@ -135,19 +156,30 @@ impl Driver for Postgres {
     }
 
     async fn count(&self, sql: &PostgresTableSql) -> Result<Counted> {
-        asked!(self.connections, sql, |on| admin::count(on, sql))
+        looked!(self.connections, |on| count::count(on, sql))
     }
 
     async fn find(&self, sql: &PostgresTableSql, question: &Question) -> Result<Vec<Seen>> {
-        asked!(self.connections, sql, |on| admin::find(on, sql, question))
+        looked!(self.connections, sql, |on| admin::find(on, sql, question))
     }
 
     async fn matched(&self, sql: &PostgresTableSql, question: &Question) -> Result<(u64, Timestamp)> {
-        asked!(self.connections, sql, |on| admin::matched(on, sql, question))
+        looked!(self.connections, sql, |on| admin::matched(on, sql, question))
     }
 
-    async fn change(&self, sql: &PostgresTableSql, question: &Question, wish: &Wish) -> Result<u64> {
-        asked!(self.connections, sql, |on| admin::change(on, sql, question, wish))
+    async fn change(
+        &self,
+        sql: &PostgresTableSql,
+        question: &Question,
+        wish: &Wish,
+        ledger: &mut Ledger,
+    ) -> Result<u64> {
+        let with = (sql, &self.audit);
+        asked!(self.connections, |on| admin::change(on, with, question, wish, ledger))
+    }
+
+    async fn count_old(&self, sql: &PostgresTableSql, what: Terminal, age: Duration) -> Result<u64> {
+        looked!(self.connections, sql, |on| admin::count_old(on, sql, what, age))
     }
 
     async fn prune(
@@ -155,9 +187,26 @@ impl Driver for Postgres {
         sql: &PostgresTableSql,
         what: Terminal,
         age: Duration,
-        remove: Option<u32>,
+        rows: u32,
+        ledger: &mut Ledger,
     ) -> Result<u64> {
-        asked!(self.connections, sql, |on| admin::prune(on, sql, what, age, remove))
+        let with = (sql, &self.audit);
+        asked!(self.connections, |on| admin::prune(on, with, (what, age), rows, ledger))
+    }
+
+    async fn record_table(&self) -> Result<Option<String>> {
+        asked!(self.connections, |on| async { admin::record_table(on, &self.audit).await.map_err(explain) })
+    }
+
+    async fn write_record(&self, entry: AuditEntry) -> Result<()> {
+        asked!(self.connections, |on| admin::write_record(on, &self.audit, &entry))
+    }
+
+    async fn read_record(&self, mut picker: AuditPicker) -> Result<Audited> {
+        asked!(self.connections, |on| async {
+            pick(on, &self.audit.down, &mut picker).await.map_err(explain)
+        })?;
+        Ok(picker.picked())
     }
 
     async fn insert(

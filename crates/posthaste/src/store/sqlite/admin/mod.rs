@@ -7,7 +7,7 @@ mod inbox;
 mod lanes;
 mod prune;
 mod question;
-mod review;
+pub(super) mod review;
 mod scan;
 mod skip;
 

@@ -4,6 +4,7 @@ use posthaste_core::admin::{Actor, Applied, Filter, Page};
 use posthaste_core::lane::LaneName;
 use posthaste_core::review::{AuditEntry, AuditFilter, AuditPicker, Audited, DeadCodes, DeadGroup, Review};
 use posthaste_core::sql::SqliteSql;
+use posthaste_core::time::Timestamp;
 use posthaste_core::{BoxFuture, Result};
 use rusqlite::{Connection, Row};
 
@@ -15,14 +16,18 @@ impl Review for SqliteStore {
         Box::pin(async move {
             let mut picker = AuditPicker::new(filter, &page)?;
             self.read(move |connection, sql| {
-                let mut statement = connection.prepare_cached(&sql.audit_down)?;
-                let mut all = statement.query([picker.below()])?;
-                while let Some(row) = all.next()? {
-                    if picker.see(entry(row)?).is_break() {
-                        break;
-                    }
-                }
+                pick(connection, &sql.audit_down, &mut picker)?;
                 Ok(picker.picked())
+            })
+            .await
+        })
+    }
+
+    fn record<'a>(&'a self, entry: &'a AuditEntry) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move {
+            let entry = entry.clone();
+            self.write(move |connection, sql, now| {
+                insert_entry(connection, &sql.audit_insert, &entry, now).map(|()| true)
             })
             .await
         })
@@ -44,6 +49,36 @@ impl Review for SqliteStore {
             .await
         })
     }
+}
+
+/// Shows the record to the picker until that has seen enough.
+pub(in crate::store::sqlite) fn pick(
+    connection: &Connection,
+    down: &str,
+    picker: &mut AuditPicker,
+) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached(down)?;
+    let mut all = statement.query([picker.below()])?;
+    while let Some(row) = all.next()? {
+        if picker.see(entry(row)?).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a record.
+pub(in crate::store::sqlite) fn insert_entry(
+    connection: &Connection,
+    text: &str,
+    entry: &AuditEntry,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let AuditEntry { actor, command, filter, applied, .. } = entry;
+    let (matched, changed) = (count(applied.matched), count(applied.changed));
+    let values = (now.as_micros(), &actor.name, &actor.via, command, filter, matched, changed);
+    connection.prepare_cached(text)?.execute(values).map(drop)
 }
 
 /// Adds what this lane's events died of.

@@ -1,41 +1,24 @@
 //! What operators see and do.
 
-use posthaste_core::table::SqliteTableSql;
+use posthaste_core::table::{AuditSql, SqliteTableSql};
 use posthaste_core::time::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 
+use super::super::admin::review::insert_entry;
 use super::work::{maybe_time, read, text};
-use crate::store::table::driver::{Counted, Question, Seen, Terminal, Wish};
+use crate::store::table::driver::{Question, Seen, Terminal, Wish};
+use crate::store::table::ledger::Ledger;
 use crate::store::table::list;
 use crate::store::table::look::Progress;
 
 /// The first column after those of an event.
 const STATUS: usize = 15;
 
-pub(super) fn count(
-    connection: &Connection,
-    sql: &SqliteTableSql,
-    now: Timestamp,
-) -> rusqlite::Result<Counted> {
-    connection.prepare_cached(&sql.counts)?.query_row([text(now)], |row| {
-        let number = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
-        Ok(Counted {
-            fresh: number(0)?,
-            waiting: number(1)?,
-            delivered: number(2)?,
-            dead: number(3)?,
-            oldest_fresh_at: maybe_time(row, 4)?,
-            unknown: number(5)?,
-            discarded: number(6)?,
-        })
-    })
-}
-
 /// A question as the statements take it.
 pub(super) struct Asked {
     which: String,
-    values: [Value; 9],
+    values: [Value; 12],
     now: Timestamp,
 }
 
@@ -59,6 +42,9 @@ impl Asked {
             Value::from(tie.unwrap_or_default()),
             Value::from(i64::from(question.rows)),
             Value::from(text(now)),
+            optional(question.code.clone()),
+            optional(question.error.clone()),
+            optional(question.topic.as_ref().map(ToString::to_string)),
         ];
         Some(Self { which, values, now })
     }
@@ -75,18 +61,34 @@ impl Asked {
         connection.query_row(&text, params_from_iter(self.values), number)
     }
 
+    /// Changes rows and leaves a record; answers how many, and what is in the ledger then.
     pub(super) fn change(
         self,
         connection: &Connection,
-        sql: &SqliteTableSql,
+        (sql, audit): (&SqliteTableSql, &AuditSql),
         wish: &Wish,
-    ) -> rusqlite::Result<u64> {
+        ledger: Ledger,
+    ) -> rusqlite::Result<(u64, Ledger)> {
         let given = wish.error().map(str::to_owned).or_else(|| wish.moment().map(text));
         let values = self.values.into_iter().chain([given.map_or(Value::Null, Value::from)]);
         let changed =
             connection.execute(&sql.change(&self.which, wish.change()), params_from_iter(values))?;
-        Ok(changed as u64)
+        written(connection, audit, changed as u64, ledger, self.now)
     }
+}
+
+/// Leaves in the record what a step says that changed so many.
+fn written(
+    connection: &Connection,
+    audit: &AuditSql,
+    changed: u64,
+    mut ledger: Ledger,
+    now: Timestamp,
+) -> rusqlite::Result<(u64, Ledger)> {
+    if let Some(entry) = ledger.after(changed) {
+        insert_entry(connection, &audit.insert, &entry, now)?;
+    }
+    Ok((changed, ledger))
 }
 
 pub(super) fn count_old(
@@ -102,18 +104,20 @@ pub(super) fn count_old(
     connection.query_row(count, [text(cutoff)], number)
 }
 
+/// Removes old rows and leaves a record; answers how many, and what is in the ledger then.
 pub(super) fn prune(
     connection: &Connection,
-    sql: &SqliteTableSql,
-    what: Terminal,
-    cutoff: Timestamp,
+    (sql, audit): (&SqliteTableSql, &AuditSql),
+    (what, cutoff): (Terminal, Timestamp),
     rows: u32,
-) -> rusqlite::Result<u64> {
+    (ledger, now): (Ledger, Timestamp),
+) -> rusqlite::Result<(u64, Ledger)> {
     let delete = match what {
         Terminal::Delivered => &sql.prune_delivered,
         Terminal::Dead => &sql.prune_dead,
     };
-    Ok(connection.execute(delete, (text(cutoff), rows))? as u64)
+    let removed = connection.execute(delete, (text(cutoff), rows))?;
+    written(connection, audit, removed as u64, ledger, now)
 }
 
 fn number(row: &Row<'_>) -> rusqlite::Result<u64> {

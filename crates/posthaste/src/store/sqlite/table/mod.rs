@@ -6,6 +6,7 @@
 
 mod admin;
 mod check;
+mod count;
 mod examine;
 mod publish;
 mod work;
@@ -17,20 +18,25 @@ use std::time::Duration;
 use posthaste_core::envelope::Envelope;
 use posthaste_core::findings::Finding;
 use posthaste_core::lane::LaneSpec;
+use posthaste_core::pattern::Pattern;
 use posthaste_core::publisher::Published;
+use posthaste_core::review::{AuditEntry, AuditPicker, Audited};
 use posthaste_core::signal::Signal;
-use posthaste_core::table::{Column, Profile, Shape, SqliteTableSql};
+use posthaste_core::table::{AuditSql, Column, Profile, Shape, SqliteTableSql, TOPIC_FUNCTION};
 use posthaste_core::time::{Clock, Timestamp};
 use posthaste_core::{Error, Result};
+use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, OpenFlags};
 
 use super::address::{Address, Mode};
+use super::admin::review::{insert_entry, pick};
 use super::error::explain;
 use super::reader::Reader;
 use super::writer::{Kind, Writer};
 use crate::store::table::cursor::{Left, Sorted};
 use crate::store::table::driver::{Ask, Counted, Driver, Question, Seen, Terminal, Wish};
 use crate::store::table::engine::Table;
+use crate::store::table::ledger::Ledger;
 use crate::store::table::ring;
 use crate::store::table::row::RawRow;
 use crate::store::waiting::Waiting;
@@ -48,6 +54,7 @@ pub(in crate::store) struct Sqlite {
     clock: Arc<dyn Clock>,
     writer: Writer,
     looks: Reader,
+    audit: Arc<AuditSql>,
 }
 
 /// Opens the file that the part of a URL after `sqlite:` names, which must be there.
@@ -70,6 +77,7 @@ pub(in crate::store) fn open(rest: &str, table: TableOptions, options: StoreOpti
         connection.busy_timeout(options.busy_timeout)?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+        add_topic_function(&connection)?;
         Ok(connection)
     };
     let connect = || connect().map_err(|error| explain(error, &path));
@@ -77,9 +85,20 @@ pub(in crate::store) fn open(rest: &str, table: TableOptions, options: StoreOpti
         writer: Writer::start(connect()?, Arc::clone(&path), options.busy_timeout)?,
         looks: Reader::start("posthaste-looks", connect()?)?,
         clock: Arc::clone(&options.clock),
+        audit: Arc::new(AuditSql::sqlite(&options.prefix)),
         path,
     };
     Table::new(file, table, options)
+}
+
+/// Patterns are matched as everywhere else; SQLite has no words for it.
+fn add_topic_function(connection: &Connection) -> rusqlite::Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    connection.create_scalar_function(TOPIC_FUNCTION, 2, flags, |context| {
+        let pattern = context.get_raw(0).as_str()?.parse::<Pattern>();
+        let topic = context.get_raw(1).as_str_or_null()?.unwrap_or_default();
+        Ok(pattern.is_ok_and(|pattern| pattern.matches(topic)))
+    })
 }
 
 impl Sqlite {
@@ -172,7 +191,7 @@ impl Driver for Sqlite {
 
     async fn count(&self, sql: &Self::Sql) -> Result<Counted> {
         let (sql, now) = (Arc::clone(sql), self.clock.now());
-        self.read(move |connection| admin::count(connection, &sql, now)).await
+        self.read(move |connection| count::count(connection, &sql, now)).await
     }
 
     async fn find(&self, sql: &Self::Sql, question: &Question) -> Result<Vec<Seen>> {
@@ -189,10 +208,25 @@ impl Driver for Sqlite {
         Ok((matched, now))
     }
 
-    async fn change(&self, sql: &Self::Sql, question: &Question, wish: &Wish) -> Result<u64> {
+    async fn change(
+        &self,
+        sql: &Self::Sql,
+        question: &Question,
+        wish: &Wish,
+        ledger: &mut Ledger,
+    ) -> Result<u64> {
         let Some(asked) = admin::Asked::of(sql, question, self.clock.now()) else { return Ok(0) };
-        let (sql, wish) = (Arc::clone(sql), wish.clone());
-        self.write(Kind::Other, move |connection| asked.change(connection, &sql, &wish)).await
+        let (sql, audit, wish) = (Arc::clone(sql), Arc::clone(&self.audit), wish.clone());
+        let page = ledger.clone();
+        let work = move |connection: &Connection| asked.change(connection, (&sql, &audit), &wish, page);
+        let (changed, page) = self.write(Kind::Other, work).await?;
+        *ledger = page;
+        Ok(changed)
+    }
+
+    async fn count_old(&self, sql: &Self::Sql, what: Terminal, age: Duration) -> Result<u64> {
+        let (sql, cutoff) = (Arc::clone(sql), self.clock.now().before(age));
+        self.read(move |connection| admin::count_old(connection, &sql, what, cutoff)).await
     }
 
     async fn prune(
@@ -200,16 +234,41 @@ impl Driver for Sqlite {
         sql: &Self::Sql,
         what: Terminal,
         age: Duration,
-        remove: Option<u32>,
+        rows: u32,
+        ledger: &mut Ledger,
     ) -> Result<u64> {
-        let (sql, cutoff) = (Arc::clone(sql), self.clock.now().before(age));
-        match remove {
-            None => self.read(move |connection| admin::count_old(connection, &sql, what, cutoff)).await,
-            Some(rows) => {
-                let prune = move |connection: &Connection| admin::prune(connection, &sql, what, cutoff, rows);
-                self.write(Kind::Other, prune).await
-            }
-        }
+        let (sql, audit, now) = (Arc::clone(sql), Arc::clone(&self.audit), self.clock.now());
+        let page = (ledger.clone(), now);
+        let work = move |connection: &Connection| {
+            admin::prune(connection, (&sql, &audit), (what, now.before(age)), rows, page)
+        };
+        let (removed, page) = self.write(Kind::Other, work).await?;
+        *ledger = page;
+        Ok(removed)
+    }
+
+    async fn record_table(&self) -> Result<Option<String>> {
+        let audit = Arc::clone(&self.audit);
+        self.read(move |connection| {
+            let is_there: bool = connection.query_row(&audit.exists, [], |row| row.get(0))?;
+            Ok(is_there.then(|| audit.table.clone()))
+        })
+        .await
+    }
+
+    async fn write_record(&self, entry: AuditEntry) -> Result<()> {
+        let (audit, now) = (Arc::clone(&self.audit), self.clock.now());
+        let work = move |connection: &Connection| insert_entry(connection, &audit.insert, &entry, now);
+        self.write(Kind::Other, work).await
+    }
+
+    async fn read_record(&self, mut picker: AuditPicker) -> Result<Audited> {
+        let audit = Arc::clone(&self.audit);
+        self.read(move |connection| {
+            pick(connection, &audit.down, &mut picker)?;
+            Ok(picker.picked())
+        })
+        .await
     }
 
     async fn insert(&self, sql: &Self::Sql, events: Vec<Envelope>, bell: &Signal) -> Result<Vec<Published>> {
