@@ -18,6 +18,7 @@ struct StatsDocument {
 #[derive(Default, Serialize)]
 struct Total {
     unread: u64,
+    unread_is_estimate: bool,
     accepted: u64,
     delivered: u64,
     waiting: u64,
@@ -30,6 +31,7 @@ impl Total {
     fn of(lanes: &[LaneDocument]) -> Self {
         lanes.iter().fold(Self::default(), |sum, lane| Self {
             unread: sum.unread + lane.unread,
+            unread_is_estimate: sum.unread_is_estimate || lane.unread_is_estimate,
             accepted: sum.accepted + lane.accepted,
             delivered: sum.delivered + lane.delivered,
             waiting: sum.waiting + lane.waiting,
@@ -47,18 +49,20 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
         return output::json(&StatsDocument { total, lanes });
     }
     let head = ["LANE", "ACCEPTED", "DELIVERED", "WAITING", "DEAD", "DISCARDED", "REPLAYED", "UNREAD"];
-    let numbers = |name: &str, of: [u64; 7]| {
-        let cells = of.iter().map(ToString::to_string);
-        std::iter::once(name.to_owned()).chain(cells).collect::<Vec<_>>()
+    let row = |name: &str, totals: [u64; 6], unread: String| {
+        let cells = totals.iter().map(ToString::to_string);
+        std::iter::once(name.to_owned()).chain(cells).chain([unread]).collect::<Vec<_>>()
     };
     let of_lane = |lane: &LaneDocument| {
         let totals = [lane.accepted, lane.delivered, lane.waiting, lane.dead, lane.discarded, lane.replayed];
-        numbers(&lane.lane, [totals[0], totals[1], totals[2], totals[3], totals[4], totals[5], lane.unread])
+        row(&lane.lane, totals, lane.unread_text())
     };
     let mut rows: Vec<_> = lanes.iter().map(of_lane).collect();
     if rows.len() > 1 {
-        let Total { unread, accepted, delivered, waiting, dead, discarded, replayed } = total;
-        rows.push(numbers("(all)", [accepted, delivered, waiting, dead, discarded, replayed, unread]));
+        let Total { unread, unread_is_estimate, accepted, delivered, waiting, dead, discarded, replayed } =
+            total;
+        let unread = format!("{}{unread}", if unread_is_estimate { "~" } else { "" });
+        rows.push(row("(all)", [accepted, delivered, waiting, dead, discarded, replayed], unread));
     }
     output::table(&head, rows, "no lanes; a relay makes them when it first drives them")?;
     lane::list::tell_reasons(&lanes)

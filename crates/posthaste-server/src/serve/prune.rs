@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste::Result;
-use posthaste::admin::{Actor, Command, Filter, LaneStats};
+use posthaste::admin::{Actor, Admin, Command, Filter, LaneStats};
 use posthaste::schema::Backend;
 use posthaste::telemetry::metric;
 use posthaste::time::{Clock, SystemClock, Timestamp};
@@ -67,7 +67,7 @@ pub(super) async fn run(
 
 /// One round.
 struct Round<'a> {
-    store: &'a dyn Backend,
+    store: &'a dyn Admin,
     by: Actor,
 }
 
@@ -77,7 +77,11 @@ impl Round<'_> {
         match retention {
             Retention::Log { retain, retain_max, retain_inbox } => {
                 for lane in self.store.lanes().await? {
-                    self.bound(&lane, retain_max, now).await?;
+                    // What holds back one lane must not hold back all others, and the log grow with it.
+                    if let Err(error) = self.bound(&lane, retain_max, now).await {
+                        let lane = lane.lane.as_str();
+                        tracing::error!(lane, %error, "failed to move a lane that nobody drives; trying again at the next interval");
+                    }
                 }
                 let events = self.prune(retain).await?;
                 let command = Command::PruneInbox { age: retain_inbox, dry_run: false };
@@ -132,7 +136,8 @@ impl Round<'_> {
 
 #[cfg(test)]
 mod tests {
-    use posthaste::admin::{Admin as _, Page};
+    use posthaste::BoxFuture;
+    use posthaste::admin::{Applied, Found, Page};
     use posthaste::envelope::Envelope;
     use posthaste::lane::LaneSpec;
     use posthaste::memory::Memory;
@@ -143,7 +148,7 @@ mod tests {
     use super::*;
     use crate::config::{Environment, Sources};
 
-    async fn turn(store: &Memory, retention: Retention, now: Timestamp) -> Result<()> {
+    async fn turn(store: &dyn Admin, retention: Retention, now: Timestamp) -> Result<()> {
         Round { store, by: Actor::new("posthaste", "test") }.turn(retention, now).await
     }
 
@@ -231,5 +236,51 @@ mod tests {
         let lane = store.lanes().await.unwrap().remove(0);
         assert_eq!((lane.accepted, lane.discarded), (1, 1), "what it never read is counted");
         assert!(lane.reason.is_some_and(|reason| reason.contains("retain_max")));
+    }
+
+    /// A store in which one lane cannot be moved.
+    struct Stuck(Memory);
+
+    impl Admin for Stuck {
+        fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
+            self.0.lanes()
+        }
+
+        fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>> {
+            self.0.find(filter, page)
+        }
+
+        fn apply<'a>(
+            &'a self,
+            filter: &'a Filter,
+            command: Command,
+            by: &'a Actor,
+        ) -> BoxFuture<'a, Result<Applied>> {
+            if filter.lane.as_ref().is_some_and(|lane| lane.as_str() == "a-stuck") {
+                return Box::pin(async { Err(posthaste::Error::unavailable("it takes too long")) });
+            }
+            self.0.apply(filter, command, by)
+        }
+    }
+
+    /// Two lanes that nobody drives, the first of which cannot be moved: the second is, and the round goes on to its end.
+    #[tokio::test(start_paused = true)]
+    async fn a_lane_that_cannot_be_moved_holds_no_other_back() {
+        let clock = ManualClock::at(Timestamp::from_micros(0));
+        let store = Stuck(Memory::on(clock.clone()));
+        for name in ["a-stuck", "b-free"] {
+            let lane = LaneSpec::new(name.parse().unwrap());
+            let lease = store.0.acquire(&lane, &Owner::new("test")).await.unwrap().unwrap();
+            store.0.settle(&lease, Vec::new(), Then::GiveUp).await.unwrap();
+        }
+        store.0.publish(vec![Envelope::new("x", "{}")]).await.unwrap();
+        let retain = Duration::from_secs(3600);
+        let retention = Retention::Log { retain, retain_max: 10 * retain, retain_inbox: 5 * retain };
+        clock.advance(11 * retain);
+        turn(&store, retention, clock.now()).await.unwrap();
+        let unread: Vec<u64> = store.lanes().await.unwrap().iter().map(|lane| lane.unread).collect();
+        assert_eq!(unread, [1, 0], "what each has not read");
+        let verbs: Vec<_> = store.0.audit().into_iter().map(|entry| entry.command).collect();
+        assert_eq!(verbs, ["skip", "prune", "prune-inbox"]);
     }
 }

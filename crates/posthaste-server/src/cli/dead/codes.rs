@@ -41,8 +41,11 @@ async fn fetch(args: &FilterArgs, context: &Context) -> Result<DeadCodePage, Fai
     match context.access(false).await? {
         Access::Server(client) => {
             let page = client.get(&args.codes_query()).await?;
-            page.ok_or_else(|| {
-                Failure::usage("count dead events by code: the server, or its store, knows no codes")
+            page.ok_or_else(|| match &args.lane {
+                Some(lane) => Failure::nothing(format!(
+                    "count dead events by code: the server has no lane {lane}, or its store knows no codes"
+                )),
+                None => Failure::usage("count dead events by code: the server, or its store, knows no codes"),
             })
         }
         Access::Store(store) => Ok(DeadCodePage::of(&store.dead_by_code(&filter).await.map_err(told)?)),

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use posthaste::admin::EventState;
 
 use super::super::context::Context;
-use super::super::event::list::{PageArgs, fetch};
+use super::super::event::list::{PageArgs, fetch, none_of};
 use super::super::filter::FilterArgs;
 use super::super::output;
 use super::at::BrokerArgs;
@@ -62,7 +62,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
             .filter(|view| view.state == EventState::Dead.name())
             .map(move |view| row(event, view))
     });
-    output::table(&HEAD, rows.collect(), "no dead events")?;
+    output::table(&HEAD, rows.collect(), &none_of(&page, "no dead events"))?;
     output::tell_next(page.next.as_deref());
     Ok(())
 }

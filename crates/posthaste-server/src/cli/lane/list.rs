@@ -49,7 +49,7 @@ fn row(lane: &LaneDocument) -> Vec<String> {
         lane.lane.clone(),
         lane.state.clone(),
         lane.owner.clone().unwrap_or_default(),
-        lane.unread.to_string(),
+        lane.unread_text(),
         lane.delivered.to_string(),
         lane.waiting.to_string(),
         lane.dead.to_string(),

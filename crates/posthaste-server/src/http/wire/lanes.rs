@@ -36,14 +36,20 @@ pub struct LaneDocument {
     pub epoch: i64,
     /// Where it is in the log.
     pub position: i64,
-    /// How far the log goes beyond its place.
+    /// How far the log goes beyond its place: at most so many events are unread.
     pub unread: u64,
+    /// Whether `unread` may be more than the truth.
+    #[serde(default)]
+    pub unread_is_estimate: bool,
     /// Events meant for this lane that its place has passed.
     pub accepted: u64,
     /// Of these: acknowledged by the target.
     pub delivered: u64,
     /// Of these: parked and not dead.
     pub waiting: u64,
+    /// Of those that wait: failed at least once; absent where they are too many to count, or not told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retrying: Option<u64>,
     /// Of these: dead.
     pub dead: u64,
     /// Of these: given up, with a record.
@@ -53,9 +59,17 @@ pub struct LaneDocument {
     /// When the oldest event that it has not read was taken in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_unread_at: Option<String>,
+    /// When the oldest event was taken in that waits and whose time has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_waiting_at: Option<String>,
 }
 
 impl LaneDocument {
+    /// How much is unread, for people: `~7` where it may be less.
+    pub fn unread_text(&self) -> String {
+        format!("{}{}", if self.unread_is_estimate { "~" } else { "" }, self.unread)
+    }
+
     /// A lane as it goes over the wire.
     pub fn of(stats: &LaneStats) -> Self {
         Self {
@@ -66,13 +80,16 @@ impl LaneDocument {
             epoch: stats.epoch,
             position: stats.position,
             unread: stats.unread,
+            unread_is_estimate: stats.unread_is_estimate,
             accepted: stats.accepted,
             delivered: stats.delivered,
             waiting: stats.waiting,
+            retrying: stats.retrying,
             dead: stats.dead,
             discarded: stats.discarded,
             replayed: stats.replayed,
             oldest_unread_at: text(stats.oldest_unread_at),
+            oldest_waiting_at: text(stats.oldest_waiting_at),
         }
     }
 }
