@@ -60,18 +60,15 @@ struct Place {
     forgets: bool,
 }
 
-#[cfg(feature = "amqp")]
 const RABBITMQ: Place =
     Place { variable: "POSTHASTE_TEST_RABBITMQ", settings: |name| format!("exchange={name}"), forgets: true };
 
-#[cfg(feature = "nats")]
 const NATS: Place = Place {
     variable: "POSTHASTE_TEST_NATS",
     settings: |name| format!("prefix={name}&stream={name}&create_stream=true"),
     forgets: false,
 };
 
-#[cfg(feature = "redis")]
 const REDIS: Place =
     Place { variable: "POSTHASTE_TEST_REDIS", settings: |name| format!("prefix={name}:"), forgets: false };
 
@@ -193,19 +190,16 @@ async fn operated(trial: &str, place: &Place) {
     assert_eq!(group.dead(&["redrive", "--yes"]).status.code(), Some(6), "nothing is left");
 }
 
-#[cfg(feature = "amqp")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dead_letters_are_operated_in_rabbitmq() {
     operated("dead_letters_are_operated_in_rabbitmq", &RABBITMQ).await;
 }
 
-#[cfg(feature = "nats")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dead_letters_are_operated_in_nats() {
     operated("dead_letters_are_operated_in_nats", &NATS).await;
 }
 
-#[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dead_letters_are_operated_in_redis() {
     operated("dead_letters_are_operated_in_redis", &REDIS).await;
@@ -217,7 +211,6 @@ async fn dead_letters_are_operated_in_kafka() {
     operated("dead_letters_are_operated_in_kafka", &KAFKA).await;
 }
 
-#[cfg(feature = "amqp")]
 #[test]
 fn a_broker_that_is_away_is_no_store_that_is_away() {
     let folder = Folder::new();
@@ -226,7 +219,6 @@ fn a_broker_that_is_away_is_no_store_that_is_away() {
 }
 
 /// A look has its limits: what it counted is told as a part.
-#[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_count_that_stops_at_its_limit_says_so() {
     let ids: Vec<String> = (0..10_001).map(|number| format!("e-{number:05}")).collect();
@@ -241,7 +233,6 @@ async fn a_count_that_stops_at_its_limit_says_so() {
 
 /// A redrive of many is stopped by a signal as soon as the first came back: it says how far it came, and everything is either back
 /// in its queue or still dead, once.
-#[cfg(feature = "amqp")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redrive_that_is_stopped_says_how_far_it_came_and_leaves_the_rest_dead() {
     let all: Vec<String> = (0..2_000).map(|number| format!("e-{number:04}")).collect();

@@ -37,9 +37,9 @@ pub(super) fn show(payload: Option<&[u8]>, wanted: Option<As>) -> Result<(), Fai
         }
         Some(As::Json) => indented(payload)
             .ok_or_else(|| Failure::usage("show the payload: it is not JSON; say --as text or --as hex"))?,
-        Some(As::Hex) => hex(payload),
+        Some(As::Hex) => hex(payload).trim_end().to_owned(),
     };
-    output::line(&format!("\n{}", text.trim_end_matches('\n')))
+    output::line(&format!("\n{text}"))
 }
 
 fn plain(payload: &[u8]) -> String {
