@@ -549,12 +549,14 @@ pub struct Applied {
     pub matched: u64,
     /// How many were changed; zero in a dry run.
     pub changed: u64,
+    /// Whether not all were looked at, as a look has its limits: so many matched at least.
+    pub is_partial: bool,
 }
 
 impl Applied {
     /// So many matched, so many were changed.
     pub fn new(matched: u64, changed: u64) -> Self {
-        Self { matched, changed }
+        Self { matched, changed, is_partial: false }
     }
 }
 
@@ -564,7 +566,7 @@ impl Applied {
 pub struct Actor {
     /// A key's name or an operating system's user.
     pub name: String,
-    /// From where: `cli@HOST`, `rest`, `relay`, `serve`.
+    /// From where: `cli@HOST`, `rest ADDRESS`, `relay`, `serve`.
     pub via: String,
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use posthaste::admin::Actor;
 use posthaste::schema::Backend;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use super::actor;
 use super::client::Client;
@@ -118,10 +118,36 @@ impl Context {
     /// The way of a command: through the server that `--server` names, else straight to the store.
     pub(super) async fn way(&self) -> Result<Way, Failure> {
         if let Some(url) = &self.globals.server {
-            return Ok(Way::Server(Client::new(url, self.api_key()?)?));
+            return Ok(Way::Server { client: Client::new(url, self.api_key()?)?, broker: None });
         }
         let is_table = self.config.store.table.is_some();
         Ok(Way::Store { store: self.existing_store().await?, is_table })
+    }
+
+    /// The way to the dead letters of a broker: through the server that `--server` names, which knows it as a target, else straight to
+    /// it. In the configuration its password is in nobody's list of processes.
+    pub(super) fn way_to_broker(&self, broker: &str) -> Result<Way, Failure> {
+        let is_url = broker.contains(':');
+        if let Some(url) = &self.globals.server {
+            if is_url {
+                return Err(Failure::usage(
+                    "ask the server: it knows brokers by the names of its targets, not by URLs",
+                ));
+            }
+            let client = Client::new(url, self.api_key()?)?;
+            return Ok(Way::Server { client, broker: Some(broker.to_owned()) });
+        }
+        let url = match self.config.targets.get(broker) {
+            Some(target) => target.url.expose_secret(),
+            None if is_url => broker,
+            None => {
+                return Err(Failure::config(format!(
+                    "open the broker: there is no target {broker:?}; add [targets.{broker}] to posthaste.toml, or write a URL"
+                )));
+            }
+        };
+        let letters = posthaste::broker::dead_letters(url);
+        Ok(Way::Broker(letters.map_err(|error| error.during("open the broker"))?))
     }
 
     /// The file of an embedded store, if it is not there yet.

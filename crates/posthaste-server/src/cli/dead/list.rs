@@ -10,7 +10,7 @@ use super::super::output;
 use super::at::BrokerArgs;
 use super::codes;
 use crate::exit::Failure;
-use crate::http::wire::{EventDocument, EventPage, LaneViewDocument};
+use crate::http::wire::{EventDocument, LaneViewDocument};
 
 /// How often it was tried is told by `dead show`: here the error needs the room.
 const HEAD: [&str; 6] = ["DEAD SINCE (UTC)", "LANE", "ID", "TYPE", "CODE", "ERROR"];
@@ -40,13 +40,10 @@ enum By {
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     if let Some(By::Code) = args.by {
-        return codes::run(&args.filter, args.at.letters(&args.filter)?, context).await;
+        return codes::run(&args.filter, args.at.letters(&args.filter, context)?, context).await;
     }
-    let page = match args.at.letters(&args.filter)? {
-        Some(letters) => {
-            let found = letters.admin.find(&letters.filter, args.page.wanted()).await;
-            EventPage::of(&found.map_err(|error| Failure::target(&error.during("list dead events")))?)
-        }
+    let page = match args.at.letters(&args.filter, context)? {
+        Some(letters) => letters.list(args.page.wanted()).await?,
         None => {
             let access = context.access(false).await?;
             fetch(&access, &args.filter, Some(EventState::Dead), &args.page).await?

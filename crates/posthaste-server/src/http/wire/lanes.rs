@@ -1,9 +1,9 @@
 //! Lanes, and what commands did.
 
-use posthaste::admin::LaneStats;
+use posthaste::admin::{Applied, LaneStats};
 use serde::{Deserialize, Serialize};
 
-use super::{EventDocument, text};
+use super::{EventDocument, ProblemDocument, text};
 
 /// Every lane: `GET /v1/lanes`.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
@@ -108,7 +108,50 @@ pub struct AppliedDocument {
     /// Whether it was stopped before all was done.
     #[serde(default)]
     pub stopped: bool,
+    /// Whether not all were looked at: so many matched at least.
+    #[serde(default)]
+    pub partial: bool,
     /// A few of the events that would be changed, the newest first: in a dry run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sample: Vec<EventDocument>,
+}
+
+impl AppliedDocument {
+    /// What was done, as it goes over the wire.
+    pub fn of(command: &str, applied: Applied, dry_run: bool) -> Self {
+        Self {
+            command: command.to_owned(),
+            matched: applied.matched,
+            changed: applied.changed,
+            dry_run,
+            stopped: false,
+            partial: applied.is_partial,
+            sample: Vec::new(),
+        }
+    }
+}
+
+/// Commands that are carried out, and those that ended lately, the newest first: `GET /v1/jobs`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct JobPage {
+    /// The jobs.
+    pub jobs: Vec<JobDocument>,
+}
+
+/// A command that is carried out: what `POST /v1/commands/{verb}` answers with 202, and `GET /v1/jobs/{job}`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct JobDocument {
+    /// Names it, in this process.
+    pub job: String,
+    /// running, done, stopped or failed.
+    pub state: String,
+    /// Who gave the command: the name of a key.
+    pub actor: String,
+    /// When it was given.
+    pub begun_at: String,
+    /// What was done so far, or in all.
+    pub applied: AppliedDocument,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<ProblemDocument>,
 }
