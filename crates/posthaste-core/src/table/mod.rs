@@ -35,3 +35,4 @@ pub use postgres::PostgresTableSql;
 pub use profile::{Profile, States};
 pub use shape::{Found, Shape};
 pub use sqlite::SqliteTableSql;
+pub use text::REPLAYED;

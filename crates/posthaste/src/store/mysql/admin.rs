@@ -17,7 +17,7 @@ use crate::store::table::look::Progress;
 use crate::store::table::{list, millis};
 
 /// The first column after those of an event.
-const STATUS: usize = 15;
+const STATUS: usize = 18;
 
 pub(super) async fn count(on: &mut Connection, sql: &MysqlTableSql) -> Db<Counted> {
     let rows = on.query(&sql.counts, &[]).await?;

@@ -11,7 +11,7 @@ use crate::store::table::list;
 use crate::store::table::look::Progress;
 
 /// The first column after those of an event.
-const STATUS: usize = 15;
+const STATUS: usize = 18;
 
 pub(super) fn count(
     connection: &Connection,
