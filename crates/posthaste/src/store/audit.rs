@@ -95,14 +95,16 @@ mod tests {
     }
 
     /// Which part it is and of how many, and how much it counts.
-    fn told((note, applied): (Note, Applied)) -> (Option<u64>, Option<u64>, u64) {
+    type Told = (Option<u64>, Option<u64>, u64);
+
+    fn told((note, applied): (Note, Applied)) -> Told {
         let number = |name: &str| note.fields.get(name).and_then(Value::as_u64);
         assert_eq!(note.fields.contains_key(RUN), number(PART).or(number(PARTS)).is_some());
         (number(PART), number(PARTS), applied.changed)
     }
 
     /// What is written after each of these steps.
-    fn written(steps: &[u64]) -> Vec<Option<(Option<u64>, Option<u64>, u64)>> {
+    fn written(steps: &[u64]) -> Vec<Option<Told>> {
         let (mut journal, last) = (journal(), steps.len() - 1);
         let steps = steps.iter().enumerate();
         steps.map(|(n, count)| journal.after(Applied::new(*count, *count), n == last).map(told)).collect()
