@@ -9,6 +9,7 @@ mod environment;
 #[path = "../cli/folder.rs"]
 #[expect(dead_code, reason = "shared with the tests of the command line")]
 mod folder;
+mod rows;
 mod sdk;
 #[path = "../http_process/skip.rs"]
 mod skip;
