@@ -9,6 +9,7 @@ mod environment;
 #[path = "../cli/folder.rs"]
 #[expect(dead_code, reason = "shared with the tests of the command line")]
 mod folder;
+mod rows;
 mod sdk;
 #[cfg(all(feature = "amqp", feature = "nats", feature = "redis"))]
 #[path = "../cli/serving.rs"]

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use posthaste::memory::Memory;
 use posthaste::schema::{Backend, Keyring as _};
+use posthaste::store::Parcel;
+use posthaste::target::{Answer, Capabilities, Target};
+use posthaste::{BoxFuture, BoxStream};
 use posthaste_server::config::payload::LaneLimits;
 use posthaste_server::http::{
     App, ConnectionLimits, Face, Letters, Limits, Metrics, Server, Watched, router,
@@ -162,7 +165,25 @@ impl Stand {
 /// A lane of these topics that takes little.
 fn narrow_lane() -> LaneLimits {
     let topics = vec!["narrow.#".parse().expect("that is a pattern")];
-    [("narrow".to_owned(), topics, NARROW_BYTES_MAX)].into_iter().collect()
+    let target: Arc<dyn Target> = Arc::new(Narrow(Capabilities::sink().payload_bytes_max(NARROW_BYTES_MAX)));
+    [("narrow".to_owned(), topics, target)].into_iter().collect()
+}
+
+/// A target that nobody delivers to.
+struct Narrow(Capabilities);
+
+impl Target for Narrow {
+    fn capabilities(&self) -> &Capabilities {
+        &self.0
+    }
+
+    fn deliver(&self, _: Vec<Parcel>) -> BoxStream<'_, Answer> {
+        unreachable!("no relay runs here")
+    }
+
+    fn ping(&self) -> BoxFuture<'_, posthaste::Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 fn connections(times: Times) -> ConnectionLimits {
