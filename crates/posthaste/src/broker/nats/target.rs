@@ -1,5 +1,6 @@
 //! NATS as a target: every event is published to JetStream and acknowledged by the stream that takes it.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -213,7 +214,7 @@ impl<'a> Delivering<'a> {
             match timeout_at(due, self.said.as_mut()?.recv()).await {
                 // Many of them on a slow connection take too long together: the rest is sent again.
                 Ok(Some((index, Said::Duplicate(stream, number)))) if Instant::now() < due => {
-                    let Some(live) = self.live.clone() else { return None };
+                    let live = self.live.clone()?;
                     let parcel = &self.burst[index];
                     let said = self.broker.look_at_duplicate(&live, parcel, &stream, number).await;
                     self.answer(index, said);
@@ -261,9 +262,9 @@ impl<'a> Delivering<'a> {
         let looking = async {
             for index in self.unanswered() {
                 let subject = self.broker.subject_of(&self.burst[index]);
-                if !streams.contains_key(&subject) {
-                    let is_missing = find_stream(live, &subject).await?.is_none();
-                    streams.insert(subject, is_missing);
+                if let Entry::Vacant(unknown) = streams.entry(subject) {
+                    let is_missing = find_stream(live, unknown.key()).await?.is_none();
+                    unknown.insert(is_missing);
                 }
             }
             Ok::<_, Error>(())
