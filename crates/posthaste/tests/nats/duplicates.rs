@@ -22,7 +22,7 @@ async fn reader(stand: &Stand) -> PullConsumer {
 
 /// Takes the next message out of the stream; answers the id of its event.
 async fn take(reader: &PullConsumer) -> String {
-    let mut messages = reader.fetch().max_messages(1).expires(SOON).messages().await.unwrap();
+    let mut messages = reader.batch().max_messages(1).expires(SOON).messages().await.unwrap();
     let message = messages.next().await.expect("a message").unwrap();
     message.double_ack().await.unwrap();
     message.headers.as_ref().unwrap().get("ce-id").unwrap().to_string()

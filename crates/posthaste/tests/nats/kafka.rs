@@ -2,6 +2,6 @@
 
 #[path = "../kafka/behind.rs"]
 pub(crate) mod behind;
-#[expect(dead_code, reason = "shared with the tests of Kafka, which need more of it")]
+#[expect(dead_code, unused_imports, reason = "shared with the tests of Kafka, which need more of it")]
 #[path = "../kafka/stand.rs"]
 pub(crate) mod stand;
