@@ -295,8 +295,8 @@ mod tests {
         let parcel = parcel(event.clone());
         let message = encode(&parcel, &settings("format=raw")).unwrap();
         let values = |name: &str| {
-            let is_it = |header: &Header<&[u8]>| header.key.eq_ignore_ascii_case(name);
-            let text = |header: Header<&[u8]>| String::from_utf8_lossy(header.value.unwrap()).into_owned();
+            let is_it = |header: &Header<'_, &[u8]>| header.key.eq_ignore_ascii_case(name);
+            let text = |header: Header<'_, &[u8]>| String::from_utf8_lossy(header.value.unwrap()).into_owned();
             message.headers.iter().filter(is_it).map(text).collect::<Vec<_>>()
         };
         assert_eq!(values(ID), [event.id.clone()]);
