@@ -18,6 +18,11 @@ pub trait Admin: Send + Sync {
     fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>>;
 
     /// Events that match, the newest first, a page at a time. Changes nothing.
+    ///
+    /// A page looks at only so many events: one without records that says where the next begins has found none *so far*.
+    ///
+    /// # Errors
+    /// `NotFound` for a lane that does not exist, `Rejected` for a page that is not one of this store.
     fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>>;
 
     /// Does this to what matches, in small steps, and records who did it. With `dry_run` it only counts.
@@ -340,22 +345,28 @@ pub struct LaneStats {
     pub position: i64,
     /// How far the log goes beyond its place: an upper bound of what it has not read, as not every event need be meant for it.
     pub unread: u64,
+    /// Whether [`unread`](LaneStats::unread) is not exact: of a log it may be more than the truth, of a long outbox table less.
+    pub unread_is_estimate: bool,
     /// Events meant for this lane that its place has passed.
     pub accepted: u64,
     /// Of these: acknowledged by the target.
     pub delivered: u64,
     /// Of these: parked and not dead.
     pub waiting: u64,
+    /// Of those that wait: failed at least once. `None`: too many to count at every look, or the store does not tell them apart.
+    pub retrying: Option<u64>,
     /// Of these: dead.
     pub dead: u64,
-    /// Of these: given up, with a record.
+    /// Of these: given up, with a record; also what an operator moved the lane past, which it never read.
     pub discarded: u64,
     /// Deliveries on purpose, after a redrive or replay; outside the sum.
     pub replayed: u64,
     /// When the oldest event that this lane has not read was taken in; `None` when it has read all.
     pub oldest_unread_at: Option<Timestamp>,
-    /// Which of the totals are estimates, by name: those of a long outbox table are not counted row by row. A total that is here and not
-    /// `delivered` or `accepted` is at least what it says.
+    /// When the oldest event was taken in that waits and whose time has come; `None` when there is none.
+    pub oldest_waiting_at: Option<Timestamp>,
+    /// Which of the totals beside [`unread`](LaneStats::unread) are estimates, by name: those of a long outbox table are not counted row
+    /// by row. A total that is here and not `delivered` or `accepted` is at least what it says.
     pub estimated: Vec<&'static str>,
 }
 
@@ -370,15 +381,23 @@ impl LaneStats {
             epoch: 0,
             position: 0,
             unread: 0,
+            unread_is_estimate: false,
             accepted: 0,
             delivered: 0,
             waiting: 0,
+            retrying: None,
             dead: 0,
             discarded: 0,
             replayed: 0,
             oldest_unread_at: None,
+            oldest_waiting_at: None,
             estimated: Vec::new(),
         }
+    }
+
+    /// When the oldest event was taken in that should have been delivered by now, read or not.
+    pub fn oldest_at(&self) -> Option<Timestamp> {
+        [self.oldest_unread_at, self.oldest_waiting_at].into_iter().flatten().min()
     }
 
     /// Whether the totals add up.
@@ -426,11 +445,12 @@ pub enum Command {
     Pause,
     /// The filter's lane (or all lanes) may be driven again.
     Resume,
-    /// The filter's lane continues from here; parked events stay parked.
+    /// The filter's lane continues from here; parked events stay parked. What it wanted and passes unread counts as accepted and
+    /// discarded; what it passed and wants comes again, and counts again.
     Seek {
         /// Where.
         to: Seek,
-        /// Only count what would be skipped or repeated.
+        /// Only count what would be skipped or repeated, of what the lane wants.
         dry_run: bool,
     },
     /// The filter's lane passes what it has not read and was taken in longer ago than this. What it wanted of that counts
@@ -443,7 +463,7 @@ pub enum Command {
         /// Only count.
         dry_run: bool,
     },
-    /// The filter's lane is forgotten, with what it has parked.
+    /// The filter's lane is forgotten, with what it has parked. The record also says how much it had not read, at most.
     Remove {
         /// Only count what is parked.
         dry_run: bool,
@@ -556,12 +576,14 @@ pub struct Applied {
     pub matched: u64,
     /// How many were changed; zero in a dry run.
     pub changed: u64,
+    /// Whether not all were looked at, as a look has its limits: so many matched at least.
+    pub is_partial: bool,
 }
 
 impl Applied {
     /// So many matched, so many were changed.
     pub fn new(matched: u64, changed: u64) -> Self {
-        Self { matched, changed }
+        Self { matched, changed, is_partial: false }
     }
 }
 
@@ -571,7 +593,7 @@ impl Applied {
 pub struct Actor {
     /// A key's name or an operating system's user.
     pub name: String,
-    /// From where: `cli@HOST`, `rest`, `relay`, `serve`.
+    /// From where: `cli@HOST`, `rest ADDRESS`, `relay`, `serve`.
     pub via: String,
 }
 

@@ -21,6 +21,7 @@ pub mod envelope;
 pub mod error;
 pub mod event;
 pub mod findings;
+pub mod heartbeat;
 pub mod lane;
 pub mod limits;
 pub mod local;

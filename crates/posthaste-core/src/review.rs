@@ -2,6 +2,7 @@
 
 mod dead;
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -33,6 +34,20 @@ pub const VERBS: [&str; 15] = [
 ];
 /// A relay drives a lane with other topics, another order or another way with dead events than the one before.
 pub const REDEFINE: &str = "redefine";
+
+/// In the record of a removed lane: how much it had not read, at most.
+pub const UNREAD: &str = "unread_at_most";
+/// In the records of a command that took several steps: the same in all of them.
+pub const RUN: &str = "run";
+/// In each of these records but that of the last step: the how-manieth it is.
+pub const PART: &str = "part";
+/// In the record of the last step: how many records there are.
+pub const PARTS: &str = "parts";
+
+/// A new value of [`RUN`], which no other command on these pages has.
+pub fn new_run() -> String {
+    format!("{:012x}", fastrand::u64(..) >> 16)
+}
 
 /// These change a lane, to however many events that is something.
 const OF_LANES: [&str; 3] = ["seek", "remove", "rebase"];
@@ -102,7 +117,7 @@ impl AuditFilter {
             && (self.with_unchanged
                 || entry.applied.changed > 0
                 || entry.was_stopped()
-                || entry.is_first_part()
+                || entry.run().is_some()
                 || OF_LANES.contains(&entry.command.as_str()))
     }
 }
@@ -119,8 +134,9 @@ pub struct AuditEntry {
     pub actor: Actor,
     /// What: one of [`VERBS`].
     pub command: String,
-    /// To which events or lanes and with which settings, as a JSON object. A command that took several steps has two records:
-    /// the first step's has `"part": "first"`, and that of all others, written with the last one, `"part": "rest"`.
+    /// To which events or lanes and with which settings, as a JSON object. A command that took several steps has a record of each step
+    /// that changed something, written with it: all have the same [`RUN`], and the last one [`PARTS`]. A page shows them as one, with
+    /// what the newest says and the sum of all; one that says [`PART`] is of a command that did not end, or has not ended yet.
     pub filter: String,
     /// To how many.
     pub applied: Applied,
@@ -139,14 +155,19 @@ impl AuditEntry {
         Self { id, at, actor, command: command.into(), filter: filter.into(), applied }
     }
 
+    /// What the records of one command that took several steps have in common.
+    pub fn run(&self) -> Option<String> {
+        // Most records have none: they need not be read for that.
+        if !self.filter.contains("\"run\":") {
+            return None;
+        }
+        let fields: Value = serde_json::from_str(&self.filter).ok()?;
+        Some(fields.get(RUN)?.as_str()?.to_owned())
+    }
+
     /// Whether it is the end of a command that somebody stopped: it belongs to the records before it, also if nothing was changed since.
     pub fn was_stopped(&self) -> bool {
         self.filter.contains("\"stopped\":true")
-    }
-
-    /// Whether it is the beginning of a command: should no other record follow, nobody knows what came of it.
-    pub fn is_first_part(&self) -> bool {
-        self.filter.contains("\"part\":\"first\"")
     }
 }
 
@@ -168,6 +189,8 @@ pub struct AuditPicker {
     looked_at: usize,
     last_seen: i64,
     picked: Audited,
+    /// Which of the picked records each run is.
+    runs: HashMap<String, usize>,
 }
 
 impl AuditPicker {
@@ -183,7 +206,8 @@ impl AuditPicker {
             None => i64::MAX,
         };
         let size = page.size.clamp(1, PAGE_ENTRIES_MAX) as usize;
-        Ok(Self { filter: filter.clone(), size, looked_at: 0, last_seen, picked: Audited::default() })
+        let (picked, runs) = Default::default();
+        Ok(Self { filter: filter.clone(), size, looked_at: 0, last_seen, picked, runs })
     }
 
     /// The number below which the next record to be shown is.
@@ -197,14 +221,25 @@ impl AuditPicker {
             return ControlFlow::Break(());
         }
         let is_meant = self.filter.means(&entry);
-        if self.looked_at == LOOKED_AT_MAX || (is_meant && self.picked.entries.len() == self.size) {
+        let run = entry.run().filter(|_| is_meant);
+        let whole = run.as_ref().and_then(|run| self.runs.get(run)).copied();
+        let is_full = is_meant && whole.is_none() && self.picked.entries.len() == self.size;
+        if self.looked_at == LOOKED_AT_MAX || is_full {
             self.picked.next = Some(self.last_seen.to_string());
             return ControlFlow::Break(());
         }
         self.looked_at += 1;
         self.last_seen = entry.id;
-        if is_meant {
-            self.picked.entries.push(entry);
+        match whole.and_then(|whole| self.picked.entries.get_mut(whole)) {
+            Some(whole) => {
+                whole.applied.matched += entry.applied.matched;
+                whole.applied.changed += entry.applied.changed;
+            }
+            None if is_meant => {
+                self.runs.extend(run.map(|run| (run, self.picked.entries.len())));
+                self.picked.entries.push(entry);
+            }
+            None => {}
         }
         ControlFlow::Continue(())
     }
@@ -319,11 +354,38 @@ mod tests {
         let late = AuditFilter { since, ..AuditFilter::default() };
         assert_eq!(page(&late, 9, None, &entries).0, [4, 3, 2]);
         let mut stopped = entry(8, 80, "eve", "redrive", 0);
-        stopped.filter = r#"{"part":"rest","stopped":true}"#.to_owned();
+        stopped.filter = r#"{"stopped":true}"#.to_owned();
         assert_eq!(page(&all, 9, None, &[stopped]).0, [8], "the end of a command that was stopped is shown");
         let removed = [entry(7, 70, "eve", "remove", 0)];
         assert_eq!(page(&all, 9, None, &removed).0, [7], "an empty lane that was removed is a change");
         assert!(AuditPicker::new(&all, &Page { after: Some("x".to_owned()), ..Page::first(1) }).is_err());
+    }
+
+    #[test]
+    fn the_records_of_one_command_are_one_with_their_sum() {
+        let part = |id, changed, fields: &str| {
+            let mut entry = entry(id, id, "eve", "redrive", changed);
+            entry.filter = fields.to_owned();
+            entry
+        };
+        let entries = [
+            part(6, 0, r#"{"parts":3,"run":"a"}"#),
+            part(5, 2, r#"{"part":2,"run":"b"}"#),
+            part(4, 30, r#"{"part":2,"run":"a"}"#),
+            entry(3, 3, "bob", "pause", 1),
+            part(2, 10, r#"{"part":1,"run":"a"}"#),
+            part(1, 1, r#"{"part":1,"run":"b"}"#),
+        ];
+        let picked = |size: u32| {
+            let mut picker = AuditPicker::new(&AuditFilter::default(), &Page::first(size)).unwrap();
+            let broke = entries.iter().find(|entry| picker.see((*entry).clone()).is_break());
+            let picked = picker.picked();
+            assert_eq!(broke.is_some(), picked.next.is_some());
+            let of = |entry: &AuditEntry| (entry.id, entry.applied.changed);
+            (picked.entries.iter().map(of).collect::<Vec<_>>(), picked.next)
+        };
+        assert_eq!(picked(3), (vec![(6, 40), (5, 3), (3, 1)], None));
+        assert_eq!(picked(2), (vec![(6, 30), (5, 2)], Some("4".to_owned())), "the rest is on the next page");
     }
 
     #[test]

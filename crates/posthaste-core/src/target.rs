@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use crate::envelope::Envelope;
 use crate::findings::Finding;
 use crate::store::Parcel;
-use crate::{BoxFuture, BoxStream, Result};
+use crate::{BoxFuture, BoxStream, Error, Result};
 
 /// Takes bursts of parcels and answers for each.
 ///
@@ -18,6 +19,18 @@ pub trait Target: Send + Sync {
     /// The relay polls several bursts at once. Dropped before an answer: the outcome is unknown, and the event is sent
     /// again with the same id.
     fn deliver(&self, burst: Vec<Parcel>) -> BoxStream<'_, Answer>;
+
+    /// Checks before an event is stored that it is not larger than this target takes, as far as that is known without asking it.
+    ///
+    /// # Errors
+    /// `TooLarge`, with both sizes.
+    fn fits(&self, event: &Envelope) -> Result<()> {
+        let (size, limit) = (event.payload.len() as u64, self.capabilities().payload_bytes_max);
+        if size <= limit {
+            return Ok(());
+        }
+        Err(Error::too_large(format!("the payload has {size} bytes, the limit is {limit}")))
+    }
 
     /// Asks whether the target would take events now.
     fn ping(&self) -> BoxFuture<'_, Result<()>>;

@@ -44,6 +44,8 @@ pub mod metric {
     pub const LANE_DEAD: &str = "posthaste_lane_dead";
     /// Gauge of the age in seconds of the oldest event that a lane has not read.
     pub const LANE_OLDEST_UNREAD_SECONDS: &str = "posthaste_lane_oldest_unread_seconds";
+    /// Gauge of the age in seconds of the oldest event that a lane has parked, that is not dead and whose time has come.
+    pub const LANE_OLDEST_WAITING_SECONDS: &str = "posthaste_lane_oldest_waiting_seconds";
     /// Counter of events that a consumer answered, by consumer and outcome.
     pub const CONSUMED_TOTAL: &str = "posthaste_consumed_total";
     /// Histogram of seconds that handling an event took, with its transaction, by consumer.

@@ -6,8 +6,8 @@
 //!     └── journals        └──────── faults ─────────┘
 //! ```
 //!
-//! With `--consume` the lanes end in consumers, and with `--to rabbitmq` or `--to nats` a broker stands between: relays publish to it,
-//! consumer processes read from it, and it is killed and cut like everybody else.
+//! With `--consume` the lanes end in consumers, and with `--to` and the name of a broker (`rabbitmq`, `nats`, `redis`, `kafka`) that
+//! one stands between: relays publish to it, consumer processes read from it, and it is killed and cut like everybody else.
 //!
 //! Producers write what they publish into a table of truth in the same transaction. Relays append every delivery to a
 //! file before they acknowledge it. Two hands inflict the faults that the seed decides. Then everything is healed and

@@ -7,6 +7,8 @@ use posthaste::admin::{Admin, Command, EventState, Filter, Page, Record};
 
 /// How many are shown.
 const EVENTS: u32 = 5;
+/// How many pages without an event are read on.
+const EMPTY_PAGES_MAX: usize = 10;
 
 /// The newest events that this command would change; none for one that is not about events. In an outbox table everything that waits
 /// can be changed, in a log only what is parked.
@@ -23,7 +25,7 @@ pub(crate) async fn sample(
     for state in states(command, is_table) {
         let mut asked = filter.clone();
         asked.state = *state;
-        found.extend(admin.find(&asked, Page::first(EVENTS)).await?.records);
+        found.extend(newest(admin, &asked).await?);
     }
     found.retain(|record| is_left(command, record));
     found.sort_by_key(|record| std::cmp::Reverse(record.seq));
@@ -32,6 +34,19 @@ pub(crate) async fn sample(
     found.retain(|record| seen.insert((record.envelope.source.clone(), record.envelope.id.clone())));
     found.truncate(EVENTS as usize);
     Ok(found)
+}
+
+/// The newest events that match. Reads on while a page has none, but not for ever: it is only a sample.
+async fn newest(admin: &dyn Admin, filter: &Filter) -> Result<Vec<Record>> {
+    let mut page = Page::first(EVENTS);
+    for _ in 0..EMPTY_PAGES_MAX {
+        let found = admin.find(filter, page.clone()).await?;
+        if !found.records.is_empty() || found.next.is_none() {
+            return Ok(found.records);
+        }
+        page.after = found.next;
+    }
+    Ok(Vec::new())
 }
 
 /// In which states the events of a command are.

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use posthaste::relay::Relay;
 use posthaste::schema::{Backend, Keyring};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +23,7 @@ use crate::config::relay::Targets;
 use crate::config::server::Role;
 use crate::exit::{Code, Failure};
 use crate::http::{
-    App, ConnectionLimits, Face, Limits, Metrics, Server, UPKEEP_EVERY, Watched, make_room, router,
+    App, ConnectionLimits, Face, Letters, Limits, Metrics, Server, UPKEEP_EVERY, Watched, make_room, router,
 };
 use crate::keys;
 use crate::shutdown::Shutdown;
@@ -69,8 +70,8 @@ pub async fn run(config: Arc<Config>, supervisor: Supervisor, shutdown: Shutdown
     serve_on(&config, store, (public, admin), metrics, (supervisor, shutdown)).await
 }
 
-/// Does this work, and beside it what a process that runs for long does: old events go, and health and metrics are shown on the
-/// admin address, if one is configured.
+/// Does this work, and beside it what a process that runs for long does: old events go, whoever started it hears that it lives, and
+/// health and metrics are shown on the admin address, if one is configured.
 ///
 /// # Errors
 /// When the address cannot be bound; otherwise what the work answers.
@@ -78,13 +79,20 @@ pub async fn beside(
     config: &Config,
     store: Arc<dyn Backend>,
     watched: Watched,
+    supervisor: Supervisor,
     work: impl Future<Output = Result<(), Failure>>,
 ) -> Result<(), Failure> {
-    let pruning = prune::run(Arc::clone(&store), Retention::of(config), config.prune.interval, "relay");
+    let retention = prune::heartbeat();
+    let mut watched = watched;
+    watched.loops.push(retention.clone());
+    let beating = supervisor.beat(watched.loops.clone());
+    let pruning =
+        prune::run(Arc::clone(&store), Retention::of(config), config.prune.interval, "relay", retention);
     let work = async {
         tokio::select! {
             ended = work => ended,
             () = pruning => Err(Failure::other("remove old events: that ended by itself")),
+            () = beating => Err(Failure::other("tell that it lives: that ended by itself")),
         }
     };
     let Some(address) = config.server.admin_listen else { return work.await };
@@ -92,15 +100,20 @@ pub async fn beside(
     tracing::info!(address = %server.address(), "health, figures and, with a key, commands are to be had here");
     let keyring = keyring_beside(config, &store).await;
     let app = match config.store.table {
-        Some(_) => App::of_table(store, keyring, limits(config), metrics.clone(), watched),
-        None => App::new(store, limits(config), metrics.clone(), watched),
+        Some(_) => {
+            App::of_table(store, Letters::of(config), keyring, limits(config), metrics.clone(), watched)
+        }
+        None => App::new(store, Letters::of(config), limits(config), metrics.clone(), watched),
     };
-    let shown = server.run(router(app, Face::Admin), connection_limits(config), std::future::pending());
-    tokio::select! {
+    let router = router(Arc::clone(&app), Face::Admin);
+    let shown = server.run(router, connection_limits(config), std::future::pending());
+    let ended = tokio::select! {
         ended = work => ended,
         () = shown => Err(Failure::other("show health and metrics: that ended by itself")),
         () = upkeep(metrics) => Err(Failure::other("keep the metrics: that ended by itself")),
-    }
+    };
+    app.commands_ended(config.relay.grace).await;
+    ended
 }
 
 /// The keys that a relay knows: those of its store, or of the key file where the store is a table of somebody else. Where somebody is to
@@ -135,12 +148,15 @@ async fn serve_on(
     let is_relay = !config.lanes.is_empty() && config.server.roles.contains(&Role::Relay);
     let targets = if is_relay { Targets::open(config)? } else { Targets::default() };
     let are_needed = !config.server.roles.contains(&Role::Api);
-    let watched = Watched { targets: targets.shown(), are_needed };
-    let app = App::new(Arc::clone(&store), limits(config), metrics.clone(), watched);
     let relay = match is_relay {
         true => Some(crate::config::relay::build(config, Arc::clone(&store), &targets)?),
         false => None,
     };
+    let heartbeat = prune::heartbeat();
+    let mut loops = relay.as_ref().map(Relay::heartbeats).unwrap_or_default();
+    loops.push(heartbeat.clone());
+    let watched = Watched { targets: targets.shown(), are_needed, loops: loops.clone() };
+    let app = App::new(Arc::clone(&store), Letters::of(config), limits(config), metrics.clone(), watched);
     let stop = CancellationToken::new();
     let mut work: JoinSet<Result<(), Failure>> = JoinSet::new();
     // Without the API only health and metrics are left to show.
@@ -162,18 +178,20 @@ async fn serve_on(
     let mut background = JoinSet::new();
     background.spawn(upkeep(metrics));
     let retention = Retention::of(config);
-    background.spawn(prune::run(Arc::clone(&store), retention, config.prune.interval, "serve"));
-    background.spawn(supervisor.clone().beat());
+    background.spawn(prune::run(Arc::clone(&store), retention, config.prune.interval, "serve", heartbeat));
+    background.spawn(supervisor.clone().beat(loops));
     supervisor.ready();
     let ended = tokio::select! {
         () = shutdown.begun() => {
             supervisor.stopping();
             tracing::info!("stopping: finishing what is in flight");
+            app.stop_commands();
             stop.cancel();
             finish(&mut work, &stop).await
         }
         ended = finish(&mut work, &stop) => ended,
     };
+    app.commands_ended(config.relay.grace).await;
     background.shutdown().await;
     drop(app);
     close(store).await;

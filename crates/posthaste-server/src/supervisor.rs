@@ -7,6 +7,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
 use std::time::Duration;
 
+use posthaste::heartbeat::Heartbeat;
+
 use crate::config::Environment;
 
 /// Beats per interval of the watchdog: one may be late.
@@ -55,16 +57,21 @@ impl Supervisor {
         self.say("STOPPING=1");
     }
 
-    /// Says that the process lives, for ever, as often as the watchdog wants it: from a task among those that do the work, so
-    /// that it falls silent when they cannot go on.
-    pub async fn beat(self) {
+    /// Says that the process lives, for ever, as often as the watchdog wants it: from a task among those that do the work, and only
+    /// while all of these loops turn, so that it falls silent when they cannot go on.
+    pub async fn beat(self, loops: Vec<Heartbeat>) {
         let Some(interval) = self.watchdog.filter(|_| self.ear.is_some()) else {
             return std::future::pending().await;
         };
         let mut ticks = tokio::time::interval(interval / BEATS_PER_INTERVAL);
         loop {
             ticks.tick().await;
-            self.say("WATCHDOG=1");
+            match loops.iter().find(|heartbeat| heartbeat.is_late()) {
+                None => self.say("WATCHDOG=1"),
+                Some(stuck) => {
+                    tracing::error!(name = stuck.name(), age = ?stuck.age(), "a loop does not turn")
+                }
+            }
         }
     }
 
@@ -120,12 +127,37 @@ mod tests {
         supervisor.ready();
         assert_eq!(heard(&ear), "READY=1");
         for _ in 0..2 {
-            let beat = tokio::time::timeout(Duration::from_millis(1), supervisor.clone().beat());
+            let beat = tokio::time::timeout(Duration::from_millis(1), supervisor.clone().beat(Vec::new()));
             beat.await.expect_err("it beats for ever");
             assert_eq!(heard(&ear), "WATCHDOG=1");
         }
         supervisor.stopping();
         assert_eq!(heard(&ear), "STOPPING=1");
+    }
+
+    /// Of two loops one is stuck: nothing is said until it turns again.
+    #[tokio::test]
+    async fn a_loop_that_does_not_turn_silences_the_watchdog() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let ear = UnixDatagram::bind(&path).unwrap();
+        let supervisor = Supervisor::of(&environment(path.to_str().unwrap(), "2000", std::process::id()));
+        let ended = Heartbeat::new("retention", Duration::ZERO);
+        ended.end();
+        let stuck = Heartbeat::new("lane main", Duration::ZERO);
+        while !stuck.is_late() {
+            tokio::task::yield_now().await;
+        }
+        let beats = supervisor.beat(vec![ended, stuck.clone()]);
+        tokio::time::timeout(Duration::from_millis(20), beats).await.expect_err("it goes on for ever");
+        ear.set_nonblocking(true).unwrap();
+        assert!(ear.recv(&mut [0; 64]).is_err(), "nothing is said");
+        ear.set_nonblocking(false).unwrap();
+        stuck.end();
+        let supervisor = Supervisor::of(&environment(path.to_str().unwrap(), "2000", std::process::id()));
+        let beats = supervisor.beat(vec![stuck]);
+        tokio::time::timeout(Duration::from_millis(20), beats).await.expect_err("it goes on for ever");
+        assert_eq!(heard(&ear), "WATCHDOG=1");
     }
 
     #[cfg(target_os = "linux")]

@@ -10,10 +10,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use posthaste::admin::{Actor, Command, EventState, Filter, Page, Seek};
 use posthaste::lane::LaneSpec;
 use posthaste::prefix::TablePrefix;
 use posthaste::relay::{Lane, Relay};
-use posthaste::store::{Claimed, Lease, Owner, Room, Settled, Standing, Store, Then};
+use posthaste::review::AuditFilter;
+use posthaste::store::{Claimed, Lease, Outcome, Owner, Room, Settled, Standing, Store, Then};
 use posthaste::target::null::NullTarget;
 use posthaste::{BoxFuture, Result};
 use posthaste_core::sql::PostgresSql;
@@ -184,6 +186,76 @@ async fn ending_parked_events_costs_nothing_for_the_others_that_are_done() {
             assert!(blocks(&plan) < 150, "statistics {has_statistics}:\n{plan}");
         }
     }
+}
+
+/// Few are dead, and very many that are retried have higher numbers: looking for the dead ones costs what they cost.
+#[tokio::test]
+async fn dead_events_are_found_without_looking_at_what_is_retried() {
+    let Some((rig, client)) = database("dead_events_are_found_without_looking_at_what_is_retried").await
+    else {
+        return;
+    };
+    client.batch_execute(&insert(0, 60_000)).await.unwrap();
+    let fill = "INSERT INTO posthaste_lanes (lane, tick_a, spec) VALUES ('main', 0, '{\"topics\":[\"**\"]}'), ('other', 0, '{}');
+        INSERT INTO posthaste_parked (lane, seq, state, available_at, dead_at)
+        SELECT 'main', seq, CASE WHEN seq <= 50 THEN 'dead' ELSE 'retrying' END, CASE WHEN seq > 50 THEN now() END,
+               CASE WHEN seq <= 50 THEN now() END
+        FROM posthaste_events";
+    client.batch_execute(fill).await.unwrap();
+    for has_statistics in [false, true] {
+        if has_statistics {
+            client.batch_execute("ANALYZE posthaste_events, posthaste_parked").await.unwrap();
+        }
+        for lane in ["NULL", "'main'"] {
+            client.batch_execute("DEALLOCATE ALL").await.unwrap();
+            let text = sql().scan_ended_down;
+            let prepare = format!("PREPARE ended (bigint, bigint, bigint, text, text) AS {text}");
+            client.batch_execute(&prepare).await.unwrap();
+            let plan = explain(&client, &format!("EXECUTE ended (0, 60000, 1000, {lane}, 'dead')")).await;
+            assert!(blocks(&plan) < 400, "statistics {has_statistics}:\n{plan}");
+        }
+    }
+    let store = rig.open().await.unwrap();
+    let mut filter = Filter::default();
+    filter.state = Some(EventState::Dead);
+    let found = store.find(&filter, Page::first(100)).await.unwrap();
+    assert_eq!((found.records.len(), found.next), (50, None));
+    let stats = store.lanes().await.unwrap().remove(0);
+    assert_eq!(stats.retrying, None, "too many to count");
+    assert!(stats.oldest_waiting_at.is_some());
+}
+
+/// A seek over more than one step looks at: what is passed is counted once, with what commits late, and the record is one line.
+#[tokio::test]
+async fn a_lane_is_moved_over_a_long_log_in_steps() {
+    let Some((rig, client)) = database("a_lane_is_moved_over_a_long_log_in_steps").await else { return };
+    let store = rig.open().await.unwrap();
+    let spec = LaneSpec::new("main".parse().unwrap());
+    let lease = store.acquire(&spec, &Owner::new("test")).await.unwrap().unwrap();
+    let late = connect(&*rig).await;
+    late.batch_execute(&format!("BEGIN; {}", insert(900_000, 5))).await.unwrap();
+    client.batch_execute(&insert(0, 10)).await.unwrap();
+    let claimed = store.claim(&lease, ROOM).await.unwrap();
+    let delivered = |claimed: &Claimed| Settled::new(claimed.ticket, Outcome::Delivered);
+    store.settle(&lease, claimed.iter().map(delivered).collect(), Then::GiveUp).await.unwrap();
+    client.batch_execute(&insert(10, 120_000)).await.unwrap();
+    late.batch_execute("COMMIT").await.unwrap();
+    let (mut filter, by) = (Filter::default(), Actor::new("test", "test"));
+    filter.lane = Some("main".parse().unwrap());
+    let seek = |to, dry_run| Command::Seek { to, dry_run };
+    let dry = store.apply(&filter, seek(Seek::End, true), &by).await.unwrap();
+    assert_eq!((dry.matched, dry.changed), (120_005, 0));
+    let applied = store.apply(&filter, seek(Seek::End, false), &by).await.unwrap();
+    assert_eq!((applied.matched, applied.changed), (120_005, 120_005));
+    let stats = store.lanes().await.unwrap().remove(0);
+    let totals = (stats.accepted, stats.delivered, stats.discarded, stats.unread);
+    assert_eq!(totals, (120_015, 10, 120_005, 0));
+    let record = store.audited(&AuditFilter::default(), Page::first(10)).await.unwrap().entries;
+    assert_eq!((record.len(), record[0].applied.changed), (1, 120_005));
+    assert!(record[0].filter.contains("\"parts\":3"), "{}", record[0].filter);
+    let back = store.apply(&filter, seek(Seek::Beginning, false), &by).await.unwrap();
+    assert_eq!(back.changed, 120_015);
+    assert!(store.lanes().await.unwrap().remove(0).adds_up());
 }
 
 /// The look after a dear one makes a tick, and from then on what is not committed lies before the end of its snapshot.

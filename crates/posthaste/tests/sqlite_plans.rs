@@ -89,7 +89,8 @@ fn partial_indexes_are_used_where_they_are_meant() {
         (&sql.key_first_dead, "posthaste_parked_dead_key (lane=? AND shard=? AND key=?"),
         (&sql.prune_over, "posthaste_parked_over"),
         (&sql.views, "posthaste_parked_seq"),
-        (&sql.done_forget, "posthaste_parked_done (lane=? AND seq<?"),
+        (&sql.done_forget, "posthaste_parked_state (lane=? AND state=? AND seq<?"),
+        (&sql.scan_ended_down, "posthaste_parked_state (lane=? AND state=? AND seq>? AND seq<?"),
     ];
     for (text, index) in table {
         let plan = plan(&file, text);

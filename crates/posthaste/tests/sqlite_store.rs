@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste::ErrorKind;
-use posthaste::admin::{Actor, Command, EventState, Filter, Page};
+use posthaste::admin::{Actor, Command, EventState, Filter, Page, Seek};
 use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
 use posthaste::publisher::Published;
+use posthaste::review::AuditFilter;
 use posthaste::schema::Backend;
 use posthaste::store::{
     Claimed, Lease, Outcome, Owner, Room, Settled, Standing, StoreOptions, Then, open_with,
@@ -282,6 +283,34 @@ async fn commands_over_many_events_go_in_steps_and_the_totals_add_up() {
     assert_eq!(bench.apply(&lane, Command::Remove { dry_run: false }).await, (2_300, 2_300));
     assert_eq!(bench.store.settle(&lease, Vec::new(), Then::Hold).await.unwrap(), Standing::Lost);
     assert!(bench.lease("main").await.epoch() > lease.epoch(), "an old lease never looks valid again");
+}
+
+/// A seek over more than one step looks at: what is passed is counted once, and the record is one line.
+#[tokio::test]
+async fn a_lane_is_moved_over_a_long_log_in_steps() {
+    let bench = Bench::new().await;
+    let lease = bench.lease("main").await;
+    bench.publish(3).await;
+    assert_eq!(bench.drain(&lease, Outcome::Delivered).await, 3);
+    bench
+        .file()
+        .execute_batch(
+            "INSERT INTO posthaste_events (event_id, event_type, payload)
+             WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 45000) SELECT 'n' || n, 'x', '{}' FROM n",
+        )
+        .unwrap();
+    let seek = |to, dry_run| Command::Seek { to, dry_run };
+    assert_eq!(bench.apply(&of_lane("main"), seek(Seek::End, true)).await, (45_000, 0));
+    assert_eq!(bench.apply(&of_lane("main"), seek(Seek::End, false)).await, (45_000, 45_000));
+    let stats = bench.store.lanes().await.unwrap().remove(0);
+    let totals = (stats.accepted, stats.delivered, stats.discarded, stats.unread);
+    assert_eq!(totals, (45_003, 3, 45_000, 0));
+    let record = bench.store.audited(&AuditFilter::default(), Page::first(10)).await.unwrap().entries;
+    assert_eq!((record.len(), record[0].applied.changed), (1, 45_000));
+    assert!(record[0].filter.contains("\"parts\":3"), "{}", record[0].filter);
+    assert_eq!(bench.apply(&of_lane("main"), seek(Seek::Beginning, true)).await, (45_003, 0));
+    assert_eq!(bench.apply(&of_lane("main"), seek(Seek::Beginning, false)).await, (45_003, 45_003));
+    bench.assert_totals().await;
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::state::{LaneRow, Parked, ParkedState, State};
 use crate::admin::{Actor, Applied, Command, EventState, Filter, LaneState, Seek};
 use crate::lane::LaneName;
-use crate::review::{AuditEntry, recorded};
+use crate::review::{AuditEntry, UNREAD, recorded};
 use crate::time::Timestamp;
 use crate::{Error, Result};
 
@@ -19,6 +19,7 @@ impl State {
         by: &Actor,
         now: Timestamp,
     ) -> Result<Applied> {
+        let unread = self.unread_to_forget(filter, command);
         let applied = match command {
             Command::Redrive { dry_run } => self.redrive(filter, *dry_run, now)?,
             Command::Replay { dry_run } => self.replay(filter, *dry_run, now)?,
@@ -46,10 +47,18 @@ impl State {
             Command::Rebase { .. } => return Err(nothing_to_rebase()),
         };
         if !command.is_dry_run() {
-            let fields = serde_json::Value::Object(recorded(filter, command)).to_string();
+            let mut fields = recorded(filter, command);
+            fields.extend(unread.map(|unread| (UNREAD.to_owned(), unread.into())));
+            let fields = serde_json::Value::Object(fields).to_string();
             self.write_down(now, by.clone(), command.name(), fields, applied);
         }
         Ok(applied)
+    }
+
+    /// How much the lane has not read that this command removes.
+    fn unread_to_forget(&self, filter: &Filter, command: &Command) -> Option<usize> {
+        let lane = self.lanes.get(filter.lane.as_ref()?)?;
+        matches!(command, Command::Remove { .. }).then(|| self.unread(lane).count())
     }
 
     /// Writes down what was done.
@@ -67,14 +76,9 @@ impl State {
 
     /// The name of the filter's lane, which must exist.
     fn lane_of(&self, filter: &Filter) -> Result<LaneName> {
-        let name = filter
-            .lane
-            .clone()
-            .ok_or_else(|| Error::rejected("this needs a lane; name the one that is meant"))?;
-        if !self.lanes.contains_key(&name) {
-            return Err(Error::not_found(format!("there is no lane {name}")));
-        }
-        Ok(name)
+        self.check_lane(filter)?;
+        let name = filter.lane.clone();
+        name.ok_or_else(|| Error::rejected("this needs a lane; name the one that is meant"))
     }
 
     /// The events that the filter means and its lane sees in such a state.
@@ -188,16 +192,25 @@ impl State {
             Seek::Time(at) => self.before(at),
         };
         let lane = self.lanes.get_mut(&name).expect("it was looked up");
-        let there = |seq: &&i64| self.events.contains_key(seq);
-        let moved = lane.passed.symmetric_difference(&passed).filter(there).count() as u64;
+        let wanted = self.events.iter().filter(|(_, stored)| lane.spec.wants(&stored.envelope.topic));
+        let (mut skipped, mut again) = (0, 0);
+        for (seq, _) in wanted {
+            // What is parked stays parked, unless the row only says that it was delivered.
+            match lane.view_of(*seq) {
+                EventState::Pending => skipped += u64::from(passed.contains(seq)),
+                EventState::Delivered => again += u64::from(!passed.contains(seq)),
+                _ => {}
+            }
+        }
         if dry_run {
-            return Ok(Applied::new(moved, 0));
+            return Ok(Applied::new(skipped + again, 0));
         }
         lane.passed = passed;
         lane.forget_all_done();
+        lane.give_up_unread(skipped);
         lane.stumbles = 0;
         lane.fence();
-        Ok(Applied::new(moved, moved))
+        Ok(Applied::new(skipped + again, skipped + again))
     }
 
     fn skip(&mut self, filter: &Filter, before: Timestamp, reason: &str, dry_run: bool) -> Result<Applied> {
@@ -213,8 +226,7 @@ impl State {
         }
         lane.passed.extend(unread);
         lane.forget_done();
-        lane.accepted += skipped;
-        lane.discarded += skipped;
+        lane.give_up_unread(skipped);
         lane.reason = Some(crate::redact::clean(reason));
         lane.stumbles = 0;
         lane.fence();

@@ -1,7 +1,7 @@
 //! The operator's look at the memory backend: lanes and events.
 
 use super::Memory;
-use super::state::{LaneRow, ParkedState, State, Stored};
+use super::state::{LaneRow, Parked, ParkedState, State, Stored};
 use crate::admin::{
     Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, LaneView, Page, Record,
 };
@@ -67,6 +67,7 @@ impl Review for Memory {
             let mut filter = DeadCodes::question(filter)?;
             filter.state = Some(EventState::Dead);
             let state = self.lock();
+            state.check_lane(&filter)?;
             let meant = state.events.iter().filter(|(seq, stored)| state.matches(&filter, **seq, stored));
             let records: Vec<Record> =
                 meant.map(|(seq, stored)| state.record_of(&filter, *seq, stored, false)).collect();
@@ -80,7 +81,7 @@ impl State {
         let count = |matches: &dyn Fn(ParkedState) -> bool| {
             lane.parked.values().filter(|row| matches(row.state)).count() as u64
         };
-        let unread = || self.events.iter().filter(|(seq, _)| !lane.passed.contains(seq));
+        let unread = || self.unread(lane);
         let mut stats = LaneStats::new(lane.spec.name.clone());
         stats.state = lane.state;
         stats.reason = lane.reason.clone();
@@ -89,6 +90,7 @@ impl State {
         // The largest number below which nothing is unread.
         stats.position = unread().next().map_or(self.last_seq, |(first, _)| first - 1);
         stats.unread = unread().count() as u64;
+        stats.unread_is_estimate = stats.unread > 0;
         stats.accepted = lane.accepted;
         stats.delivered = lane.delivered;
         stats.waiting = count(&ParkedState::is_waiting);
@@ -96,7 +98,26 @@ impl State {
         stats.discarded = lane.discarded;
         stats.replayed = lane.replayed;
         stats.oldest_unread_at = unread().next().map(|(_, stored)| stored.created_at);
+        let has_failed = |row: &&Parked| row.state == ParkedState::Retrying && row.first_failed_at.is_some();
+        stats.retrying = Some(lane.parked.values().filter(has_failed).count() as u64);
+        let is_due = |row: &Parked| row.state.is_waiting() && row.state != ParkedState::Scheduled;
+        let oldest =
+            lane.parked.iter().find(|(_, row)| is_due(row)).and_then(|(seq, _)| self.events.get(seq));
+        stats.oldest_waiting_at = oldest.map(|stored| stored.created_at);
         stats
+    }
+
+    /// What a lane has not read, whether it wants it or not.
+    pub(super) fn unread(&self, lane: &LaneRow) -> impl Iterator<Item = (&i64, &Stored)> {
+        self.events.iter().filter(move |(seq, _)| !lane.passed.contains(seq))
+    }
+
+    /// A lane that the filter names must be there.
+    pub(super) fn check_lane(&self, filter: &Filter) -> Result<()> {
+        match filter.lane.as_ref().filter(|name| !self.lanes.contains_key(*name)) {
+            Some(name) => Err(Error::not_found(format!("there is no lane {name}"))),
+            None => Ok(()),
+        }
     }
 
     fn find(&self, filter: &Filter, page: &Page) -> Result<Found> {
@@ -106,6 +127,7 @@ impl State {
                 .map_err(|_| Error::rejected(format!("{token:?} is not a page of this store")))?,
             None => i64::MAX,
         };
+        self.check_lane(filter)?;
         let size = page.size.clamp(1, PAGE_RECORDS_MAX) as usize;
         let mut found = Found::default();
         for (&seq, stored) in self.events.range(..below).rev() {

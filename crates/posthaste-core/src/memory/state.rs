@@ -170,6 +170,12 @@ impl LaneRow {
         self.parked.retain(|_, row| row.state != ParkedState::Done);
     }
 
+    /// An operator moved the lane past so many events that it wanted and had not read: they are taken in and given up.
+    pub(super) fn give_up_unread(&mut self, events: u64) {
+        self.accepted += events;
+        self.discarded += events;
+    }
+
     /// How this lane sees an event of the log that it wants.
     pub(super) fn view_of(&self, seq: i64) -> EventState {
         match self.parked.get(&seq) {

@@ -37,6 +37,7 @@ use tracing::{error, info};
 pub use lane::Lane;
 pub use verdict::Letter;
 
+use crate::heartbeat::Heartbeat;
 use crate::store::{Owner, Store};
 use crate::telemetry::field;
 use crate::time::{Clock, SystemClock};
@@ -52,6 +53,10 @@ const GRACE_MAX: Duration = Duration::from_secs(86_400);
 const POLL_MAX: Duration = Duration::from_millis(100);
 /// How long a lane rests after a panic.
 const PANIC_PAUSE: Duration = Duration::from_secs(1);
+/// A lane's loop turns at least once in its lease, whatever store and target do. One that did not for several leases, and for so
+/// long at least, does not turn any more.
+const LEASES_PATIENCE: u32 = 4;
+const PATIENCE_MIN: Duration = Duration::from_secs(60);
 
 type Hook = Arc<dyn Fn(&Letter) + Send + Sync>;
 
@@ -74,7 +79,14 @@ type Hook = Arc<dyn Fn(&Letter) + Send + Sync>;
 /// of [`run`](Relay::run) at any point loses nothing: what was not settled is delivered again.
 pub struct Relay {
     settings: Settings,
-    lanes: Vec<Lane>,
+    lanes: Vec<Driven>,
+}
+
+/// A lane, and whether its loop turns.
+#[derive(Clone)]
+struct Driven {
+    lane: Lane,
+    heartbeat: Heartbeat,
 }
 
 /// What all lanes of a relay share.
@@ -123,8 +135,16 @@ impl Relay {
     /// Drives this lane too.
     #[must_use]
     pub fn lane(mut self, lane: Lane) -> Self {
-        self.lanes.push(lane);
+        let patience = lane.spec.lease.saturating_mul(LEASES_PATIENCE).max(PATIENCE_MIN);
+        let heartbeat = Heartbeat::new(format!("lane {}", lane.name()), patience);
+        self.lanes.push(Driven { lane, heartbeat });
         self
+    }
+
+    /// The heartbeats of the lanes' loops, for whoever watches over the process. A store or a target that is away, slow or silent
+    /// stops none of them; something that holds on to the thread does, like a callback that never returns.
+    pub fn heartbeats(&self) -> Vec<Heartbeat> {
+        self.lanes.iter().map(|driven| driven.heartbeat.clone()).collect()
     }
 
     /// Goes by this name in the lanes' rows, in logs and in metrics.
@@ -208,9 +228,9 @@ impl Relay {
     pub async fn once(&self) -> Result<Report> {
         self.check()?;
         let mut report = Report::default();
-        for lane in &self.lanes {
+        for Driven { lane, heartbeat } in &self.lanes {
             let meters = Meters::of(lane.name(), &self.settings);
-            let done = Tender { settings: &self.settings, lane, meters: &meters }.once().await?;
+            let done = Tender { settings: &self.settings, lane, meters: &meters, heartbeat }.once().await?;
             report.delivered += done.delivered;
             report.retried += done.retried;
             report.dead += done.dead;
@@ -221,8 +241,8 @@ impl Relay {
     }
 
     fn check(&self) -> Result<()> {
-        for (index, lane) in self.lanes.iter().enumerate() {
-            if self.lanes[..index].iter().any(|other| other.name() == lane.name()) {
+        for (index, Driven { lane, .. }) in self.lanes.iter().enumerate() {
+            if self.lanes[..index].iter().any(|other| other.lane.name() == lane.name()) {
                 return Err(Error::config(format!(
                     "there are two lanes named {:?}; give each its own name",
                     lane.name().as_str()
@@ -236,7 +256,7 @@ impl Relay {
 /// The tasks of a running relay: one per lane.
 struct Crew {
     settings: Settings,
-    lanes: Vec<Lane>,
+    lanes: Vec<Driven>,
     stopped: watch::Receiver<bool>,
     tasks: JoinSet<Result<()>>,
     of: Vec<(Id, usize)>,
@@ -245,10 +265,13 @@ struct Crew {
 impl Crew {
     fn start(&mut self, lane: usize, pause: Duration) {
         let (settings, stopped) = (self.settings.clone(), self.stopped.clone());
-        let config = self.lanes[lane].clone();
+        let driven = self.lanes[lane].clone();
         let task = self.tasks.spawn(async move {
-            let meters = Meters::of(config.name(), &settings);
-            Tender { settings: &settings, lane: &config, meters: &meters }.run(stopped, pause).await
+            let Driven { lane, heartbeat } = &driven;
+            let meters = &Meters::of(lane.name(), &settings);
+            let ended = Tender { settings: &settings, lane, meters, heartbeat }.run(stopped, pause).await;
+            heartbeat.end();
+            ended
         });
         self.of.push((task.id(), lane));
     }
@@ -268,7 +291,7 @@ impl Crew {
     fn restart(&mut self, panic: &tokio::task::JoinError) {
         let Some(at) = self.of.iter().position(|(id, _)| *id == panic.id()) else { return };
         let (_, lane) = self.of.swap_remove(at);
-        let name = self.lanes[lane].name();
+        let name = self.lanes[lane].lane.name();
         Meters::of(name, &self.settings).panicked();
         error!({ field::LANE } = name.as_str(), { field::ERROR } = %panic, "a panic in this lane's turn; it goes on after a pause");
         self.start(lane, PANIC_PAUSE);

@@ -10,6 +10,7 @@ use super::drive::{Drive, End, Until};
 use super::lane::Lane;
 use super::meters::{Meters, State};
 use super::{Report, Settings};
+use crate::heartbeat::Heartbeat;
 use crate::outage::Outage;
 use crate::store::{Lease, Owner};
 use crate::telemetry::{field, span};
@@ -22,6 +23,7 @@ pub(super) struct Tender<'a> {
     pub(super) settings: &'a Settings,
     pub(super) lane: &'a Lane,
     pub(super) meters: &'a Meters,
+    pub(super) heartbeat: &'a Heartbeat,
 }
 
 impl Tender<'_> {
@@ -30,6 +32,7 @@ impl Tender<'_> {
         let mut outage = Outage::default();
         let mut pause = first_pause;
         while !rest(&mut stopped, pause).await {
+            self.heartbeat.beat();
             pause = match self.turn(&mut stopped, &mut outage).await {
                 Ok(Turn::Stopped) => return Ok(()),
                 Ok(Turn::Driven) => Duration::ZERO,

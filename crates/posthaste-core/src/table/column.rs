@@ -50,6 +50,10 @@ pub enum Column {
     MaxAttempts,
     /// A number that grows with each row: tells the order of rows of one moment.
     Sequence,
+    /// The trace in which it happened; becomes a header of this name.
+    TraceId,
+    /// What it belongs to beyond one trace; becomes a header of this name.
+    CorrelationId,
 }
 
 /// What a column holds, as far as it matters.
@@ -76,7 +80,7 @@ pub enum Kind {
 
 impl Column {
     /// Every column there may be.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 25] = [
         Self::Id,
         Self::Type,
         Self::Payload,
@@ -100,6 +104,8 @@ impl Column {
         Self::LastError,
         Self::MaxAttempts,
         Self::Sequence,
+        Self::TraceId,
+        Self::CorrelationId,
     ];
 
     /// The word for it in the configuration.
@@ -128,6 +134,8 @@ impl Column {
             Self::LastError => "last_error",
             Self::MaxAttempts => "max_attempts",
             Self::Sequence => "sequence",
+            Self::TraceId => "trace_id",
+            Self::CorrelationId => "correlation_id",
         }
     }
 
@@ -176,7 +184,9 @@ impl Column {
             Self::LockedBy => &[Kind::Text, Kind::Uuid],
             Self::Headers => &[Kind::Json, Kind::Text],
             Self::Attempts | Self::Version | Self::MaxAttempts | Self::Sequence => &[Kind::Int],
-            Self::Key | Self::OrderingKey => &[Kind::Text, Kind::Uuid, Kind::Int],
+            Self::Key | Self::OrderingKey | Self::TraceId | Self::CorrelationId => {
+                &[Kind::Text, Kind::Uuid, Kind::Int]
+            }
             Self::CreatedAt
             | Self::AvailableAt
             | Self::LockedAt

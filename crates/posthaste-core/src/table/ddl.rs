@@ -183,9 +183,13 @@ fn definition(profile: &Profile, column: Column, words: &Words) -> String {
         Column::LockedBy => words.token.to_owned(),
         Column::ContentType => format!("{} NOT NULL DEFAULT 'application/json'", words.name),
         Column::Sequence => words.sequence.to_owned(),
-        Column::Topic | Column::Key | Column::OrderingKey | Column::Source | Column::Subject => {
-            words.name.to_owned()
-        }
+        Column::Topic
+        | Column::Key
+        | Column::OrderingKey
+        | Column::Source
+        | Column::Subject
+        | Column::TraceId
+        | Column::CorrelationId => words.name.to_owned(),
         Column::LastError => words.text.to_owned(),
     }
 }

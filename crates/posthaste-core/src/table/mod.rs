@@ -37,4 +37,4 @@ pub use postgres::PostgresTableSql;
 pub use profile::{Profile, States};
 pub use shape::{Found, Shape};
 pub use sqlite::{SqliteTableSql, TOPIC_FUNCTION};
-pub use text::topic_expression;
+pub use text::{REPLAYED, topic_expression};

@@ -76,13 +76,15 @@ const SERVICEKIT: [(Column, &str); 16] = [
 ];
 
 /// What these two have of their own; how far a row is, their tables do not say, and columns must be added for it.
-const AXCOM: [(Column, &str); 7] = [
+const AXCOM: [(Column, &str); 9] = [
     (Column::Id, "id"),
     (Column::Type, "topic"),
     (Column::Payload, "payload"),
     (Column::CreatedAt, "created_at"),
     (Column::Source, "source"),
     (Column::Version, "version"),
+    (Column::TraceId, "trace_id"),
+    (Column::CorrelationId, "correlation_id"),
     (Column::DeliveredAt, "published_at"),
 ];
 const DEBEZIUM: [(Column, &str); 6] = [

@@ -7,6 +7,9 @@ use crate::pattern::Pattern;
 /// How the error of a row begins that an operator gave up: such a row stays dead for everybody else.
 const DISCARDED: &str = "'discarded: %'";
 
+/// What is stored of a row that was delivered and is to come again: the target must not take it for a duplicate of itself.
+pub const REPLAYED: &str = "REPLAYED";
+
 /// What is stored of a row that was sent when its relay ended.
 pub(super) const UNANSWERED: &str = "'UNANSWERED: the relay ended before the target answered'";
 /// What is stored of a row whose lease ended.
@@ -70,6 +73,9 @@ pub(super) fn event_columns(read: impl Fn(Column, As) -> String) -> String {
         (Column::Version, As::Int),
         (Column::OccurredAt, As::Time),
         (Column::Sequence, As::Int),
+        (Column::TraceId, As::Text),
+        (Column::CorrelationId, As::Text),
+        (Column::LastError, As::Text),
     ]
     .map(|(column, kind)| read(column, kind))
     .join(", ")
@@ -202,7 +208,8 @@ pub(super) fn sets(shape: &Shape, change: RowChange, now: &str, value: &str) -> 
     let touched = also_set(shape, Column::UpdatedAt, now);
     match change {
         RowChange::Again => format!(
-            "{status} = {}, {} = 0, {available} = {now}, {}{}",
+            "{}{status} = {}, {} = 0, {available} = {now}, {}{}",
+            replayed(shape),
             states.pending.literal(),
             shape.needed(Column::Attempts),
             unlocked(shape, now),
@@ -215,6 +222,13 @@ pub(super) fn sets(shape: &Shape, change: RowChange, now: &str, value: &str) -> 
         RowChange::Discard => format!("{} = {value}{touched}", shape.needed(Column::LastError)),
         RowChange::Schedule => format!("{available} = {value}{touched}"),
     }
+}
+
+/// Leaves a mark in rows that were delivered, which their next claim reads; before their state is another one.
+fn replayed(shape: &Shape) -> String {
+    let Some(error) = shape.quoted(Column::LastError) else { return String::new() };
+    let (status, delivered) = (shape.needed(Column::Status), shape.profile.states.delivered.literal());
+    format!("{error} = CASE WHEN {status} = {delivered} THEN '{REPLAYED}' ELSE {error} END, ")
 }
 
 /// The column that says since when a row is in a terminal state, or at least in the table.

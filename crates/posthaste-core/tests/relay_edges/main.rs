@@ -1,6 +1,7 @@
 //! The relay at the edges of its settings, and beside stores and targets that misbehave.
 
 mod hanging;
+mod heartbeats;
 mod leases;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -39,15 +39,24 @@ impl Message {
     }
 }
 
+/// What a round publishes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    pub(super) events: u64,
+    /// Bytes of each payload.
+    pub(super) size: usize,
+    /// How much may be on its way and unanswered, for the bare client as for the target.
+    pub(super) window: usize,
+}
+
 /// A place in a broker that takes everything.
 pub(super) trait Bed: Send + Sync {
     /// Where a target finds it.
     fn url(&self) -> &str;
-    /// Empties it, so that every round begins alike.
+    /// Empties it, so that every round begins alike; what was sent before is not remembered either.
     fn empty(&self) -> BoxFuture<'_, Result<(), Failure>>;
-    /// Publishes so many messages with so large payloads with the bare client; answers how long it took.
-    fn publish(&self, message: Message, events: u64, size: usize)
-    -> BoxFuture<'_, Result<Duration, Failure>>;
+    /// Publishes all of it with the bare client; answers how long it took.
+    fn publish(&self, message: Message, load: Load) -> BoxFuture<'_, Result<Duration, Failure>>;
     /// Takes everything away again.
     fn remove(self: Box<Self>) -> BoxFuture<'static, Result<(), Failure>>;
     /// What was measured there, to be shown beside the figures.
@@ -61,10 +70,10 @@ impl dyn Bed + '_ {
     }
 
     /// A round of the bare client, and an empty bed after it.
-    pub(super) async fn round(&self, message: Message, events: u64, size: usize) -> Result<Round, Failure> {
-        let took = self.publish(message, events, size).await?;
+    pub(super) async fn round(&self, message: Message, load: Load) -> Result<Round, Failure> {
+        let took = self.publish(message, load).await?;
         self.empty().await?;
-        Ok(Round { side: message.side(), events, took })
+        Ok(Round { side: message.side(), events: load.events, took })
     }
 }
 

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use futures_util::{StreamExt as _, stream};
+use futures_util::StreamExt as _;
+use futures_util::stream::SelectAll;
 use posthaste::envelope::Envelope;
 use posthaste::store::Parcel;
 use posthaste::target::Target;
@@ -12,13 +13,10 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::PublishArgs;
-use super::bed::{self, Bed, Message};
+use super::bed::{self, Bed, Load, Message};
 use super::figures::{Round, Summary, hundredths, median, progress};
 use super::relay::scheme;
 use crate::exit::{Code, Failure};
-
-/// What a lane keeps unanswered unless it is told otherwise.
-const WINDOW: usize = 1_000;
 
 pub(super) async fn measure(args: &PublishArgs, url: &str) -> Result<Summary, Failure> {
     let bed = bed::make(url, args.queue).await?;
@@ -32,14 +30,13 @@ pub(super) async fn measure(args: &PublishArgs, url: &str) -> Result<Summary, Fa
 async fn rounds(args: &PublishArgs, bed: &dyn Bed) -> Result<Summary, Failure> {
     let target = posthaste::target::open(bed.url())?;
     let size = usize::try_from(args.size).unwrap_or(1024);
-    // Many different events, but not all at once in memory.
-    let parcels: Vec<Parcel> = (0..WINDOW * 10).map(|number| parcel(number, size)).collect();
+    let load = Load { events: args.events, size, window: args.window as usize };
     let mut rounds = Vec::new();
     let bar = progress("rounds", u64::from(args.rounds));
     for _ in 0..args.rounds {
-        rounds.push(bed.round(Message::Raw, args.events, size).await?);
-        rounds.push(bed.round(Message::Same, args.events, size).await?);
-        rounds.push(round(&*target, &parcels, args.events).await?);
+        rounds.push(bed.round(Message::Raw, load).await?);
+        rounds.push(bed.round(Message::Same, load).await?);
+        rounds.push(round(&*target, load).await?);
         bed.empty().await?;
         bar.inc(1);
     }
@@ -53,31 +50,38 @@ async fn rounds(args: &PublishArgs, bed: &dyn Bed) -> Result<Summary, Failure> {
         ("to", json!(scheme(bed.url()))),
         ("events", json!(args.events)),
         ("size", json!(args.size)),
+        ("window", json!(args.window)),
     ];
     facts.extend(bed.facts());
     Ok(Summary { bench: "publish", sides: ["target", "raw"], rounds, facts })
 }
 
-/// Bursts as a relay sends them: so many at once that the window is full.
-async fn round(target: &dyn Target, parcels: &[Parcel], events: u64) -> Result<Round, Failure> {
-    let burst = target.capabilities().burst_max as usize;
+/// Bursts as a relay sends them: so many at once that the window is full, and more when a fair part of it is free again.
+async fn round(target: &dyn Target, load: Load) -> Result<Round, Failure> {
+    let burst_max = u64::from(target.capabilities().burst_max).max(1);
+    let window = (load.window as u64).min(u64::from(target.capabilities().in_flight_max)).max(1);
+    let worth_it = burst_max.min(window / 4).max(1);
     let start = Instant::now();
-    let events = usize::try_from(events).unwrap_or(usize::MAX);
-    let numbers = (0..events).step_by(burst);
-    let bursts = numbers.map(|from| {
-        let burst = (from..(from + burst).min(events)).map(|number| parcels[number % parcels.len()].clone());
-        target.deliver(burst.collect())
-    });
-    let mut answers = stream::iter(bursts).flatten_unordered(WINDOW / burst);
-    let mut answered = 0_u64;
-    while let Some(answer) = answers.next().await {
+    let (mut bursts, mut sent, mut answered) = (SelectAll::new(), 0, 0);
+    while answered < load.events {
+        let burst = burst_max.min(window - (sent - answered)).min(load.events - sent);
+        if burst > 0 && (burst >= worth_it || sent + burst == load.events) {
+            bursts
+                .push(target.deliver((sent..sent + burst).map(|number| parcel(number, load.size)).collect()));
+            sent += burst;
+            continue;
+        }
+        let answer = bursts.next().await;
+        let answer =
+            answer.ok_or_else(|| Failure::new(Code::Target, "publish: some events had no answer"))?;
         answer.result.map_err(|error| Failure::new(Code::Target, format!("publish: {error}")))?;
         answered += 1;
     }
     Ok(Round { side: "target", events: answered, took: start.elapsed() })
 }
 
-fn parcel(number: usize, size: usize) -> Parcel {
+/// Each with an id of its own: a broker that knows ids would not store it otherwise.
+fn parcel(number: u64, size: usize) -> Parcel {
     let mut event = Envelope::new("bench.event", vec![b'x'; size]);
     event.source = "/posthaste/bench".to_owned();
     event.key = Some(format!("key-{}", number % 1_000));

@@ -13,7 +13,7 @@ use posthaste::store::Store;
 use posthaste::target::{NullTarget, Target};
 use serde_json::json;
 
-use super::bed::{self, Bed, Message};
+use super::bed::{self, Bed, Load, Message};
 use super::figures::{Round, Summary, hundredths, median, progress, rss_peak_mib};
 use super::relay::{drain_lane, scheme};
 use super::{LaneOrder, RelayArgs};
@@ -41,6 +41,7 @@ impl Line<'_> {
     async fn measure(&self) -> Result<Summary, Failure> {
         let args = self.args;
         let size = usize::try_from(args.size).unwrap_or(1024);
+        let load = Load { events: args.events, size, window: args.window as usize };
         let null: Arc<dyn Target> = Arc::new(NullTarget::new());
         let order = match args.order {
             LaneOrder::Key => Order::PerKey,
@@ -52,8 +53,8 @@ impl Line<'_> {
             let read = self.round("read", format!("read-{number}"), &null, order).await?;
             reads.push(read.rate());
             rounds.push(read);
-            rounds.push(self.bed.round(Message::Raw, args.events, size).await?);
-            rounds.push(self.bed.round(Message::Same, args.events, size).await?);
+            rounds.push(self.bed.round(Message::Raw, load).await?);
+            rounds.push(self.bed.round(Message::Same, load).await?);
             rounds.push(self.round("line", format!("line-{number}"), &self.target, order).await?);
             if order == Order::PerKey {
                 let round =
@@ -92,6 +93,7 @@ impl Line<'_> {
             ("events", json!(args.events)),
             ("size", json!(args.size)),
             ("keys", json!(args.keys)),
+            ("window", json!(args.window)),
         ]);
         facts.extend(self.bed.facts());
         Ok(Summary { bench: "relay", sides: ["line", "raw"], rounds, facts })
@@ -106,7 +108,7 @@ impl Line<'_> {
         order: Order,
     ) -> Result<Round, Failure> {
         let store = Arc::clone(&self.store) as Arc<dyn Store>;
-        let lane = Lane::named(&lane)?.to(Arc::clone(target)).order(order);
+        let lane = Lane::named(&lane)?.to(Arc::clone(target)).order(order).window(self.args.window);
         let (events, took) = drain_lane(store, lane).await?;
         self.bed.empty().await?;
         Ok(Round { side, events, took })

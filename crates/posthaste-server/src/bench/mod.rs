@@ -57,6 +57,9 @@ pub struct RelayArgs {
     /// With a broker: whether a lane keeps the order of a key
     #[arg(long, value_enum, default_value_t = LaneOrder::Key)]
     pub order: LaneOrder,
+    /// With a broker: how many events may be unanswered, of the lane as of the bare client
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub window: u32,
     /// With RabbitMQ: of which type the queue is
     #[arg(long, value_enum, default_value_t = QueueType::Quorum)]
     pub queue: QueueType,
@@ -132,6 +135,9 @@ pub struct PublishArgs {
     /// on its way
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
+    /// With --to: how many events may be unanswered, of the target as of the bare client
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub window: u32,
     /// With RabbitMQ: of which type the queue is
     #[arg(long, value_enum, default_value_t = QueueType::Quorum)]
     pub queue: QueueType,

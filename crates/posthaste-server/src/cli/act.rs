@@ -112,8 +112,11 @@ impl Action<'_> {
         }
         self.refuse_nothing(counted)?;
         Err(Failure::usage(format!(
-            "{name} {}{} {}: this cannot be undone; say --yes to do it",
-            self.object, counted.matched, self.what
+            "{name} {}{}{} {}: this cannot be undone; say --yes to do it",
+            self.object,
+            at_least(counted),
+            counted.matched,
+            self.what
         )))
     }
 
@@ -133,11 +136,12 @@ impl Action<'_> {
         let name = command(true).name();
         // A broker is asked letter by letter anyway. A store is asked twice only for somebody who watches.
         let is_watched = std::io::stderr().is_terminal() && is_in_steps(&command(true));
-        let all = if is_watched || matches!(self.way, Way::Broker { .. }) {
-            Some(self.count(command(true)).await?.0.matched)
+        let all = if is_watched || self.way.is_to_broker() {
+            Some(self.count(command(true)).await?.0).filter(|counted| !counted.is_partial)
         } else {
             None
         };
+        let all = all.map(|counted| counted.matched);
         let work = async |shutdown: Shutdown| {
             let progress = output::progress(name, self.what, all);
             let is_broken_off = AtomicBool::new(false);
@@ -170,10 +174,11 @@ impl Action<'_> {
     ) -> Result<(), Failure> {
         let Applied { matched, changed, .. } = applied;
         if self.context.json() {
-            let command = name.to_owned();
-            output::json(&AppliedDocument { command, matched, changed, dry_run, stopped, sample })?;
+            let document = AppliedDocument::of(name, applied, dry_run);
+            output::json(&AppliedDocument { stopped, sample, ..document })?;
         } else if dry_run {
-            output::line(&format!("would {name} {}{matched} {}", self.object, self.what))?;
+            let at_least = at_least(applied);
+            output::line(&format!("would {name} {}{at_least}{matched} {}", self.object, self.what))?;
             if !sample.is_empty() {
                 show(&EventPage { events: sample, next: None })?;
             }
@@ -190,6 +195,11 @@ impl Action<'_> {
         }
         Ok(())
     }
+}
+
+/// A look at what a broker has has its limits.
+fn at_least(counted: Applied) -> &'static str {
+    if counted.is_partial { "at least " } else { "" }
 }
 
 /// Whether a command may take long, and can be stopped on the way.

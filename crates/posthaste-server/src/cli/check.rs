@@ -44,9 +44,9 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let read = format!("valid, {lanes} lanes, {targets} targets");
     let mut checks = vec![passed("configuration", read)];
     let addresses = config::target::addresses(&context.config);
-    checks.extend(
-        addresses.into_iter().filter_map(|(name, url)| Some(warned(name, posthaste::target::doubt(&url)?))),
-    );
+    for (name, url) in addresses {
+        checks.extend(posthaste::target::doubts(&url).into_iter().map(|doubt| warned(name.clone(), doubt)));
+    }
     if args.connect {
         checks.push(check_store(context).await);
         checks.extend(check_targets(context).await);

@@ -12,14 +12,23 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
 
+use super::filter::encoded;
 use crate::exit::{Code, Failure};
-use crate::http::wire::{ProblemDocument, VersionDocument};
+use crate::http::wire::{AppliedDocument, JobDocument, ProblemDocument, VersionDocument};
 
 /// How long a server that may not be there is waited for.
 const FIND_TIMEOUT: Duration = Duration::from_secs(1);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// A page of a thousand events, or one event with the largest payload in base64.
 const ANSWER_BYTES_MAX: usize = 128 * 1024 * 1024;
+
+/// What a server made of a command.
+pub(super) enum Given {
+    /// It is done.
+    Done(AppliedDocument),
+    /// It takes longer than a request may.
+    Job(JobDocument),
+}
 
 /// Talks to one server.
 pub(super) struct Client {
@@ -53,10 +62,11 @@ impl Client {
             IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
             _ => {}
         }
-        let client = Self { authority: address.to_string(), key };
-        let version = client.get::<VersionDocument>("/version");
+        // Whoever else listens there learns no key.
+        let stranger = Self { authority: address.to_string(), key: None };
+        let version = stranger.get::<VersionDocument>("/version");
         let answer = tokio::time::timeout(FIND_TIMEOUT, version).await.ok()?.ok()??;
-        (answer.name == "posthaste").then_some(client)
+        (answer.name == "posthaste").then_some(Self { key, ..stranger })
     }
 
     /// The document at this path; `None` when there is none.
@@ -71,6 +81,22 @@ impl Client {
     /// Posts a JSON document and reads the answer.
     pub(super) async fn post<T: DeserializeOwned>(&self, path: &str, json: Vec<u8>) -> Result<T, Failure> {
         let (status, body) = self.send(Method::POST, path, json.into()).await?;
+        self.understand(status, &body)
+    }
+
+    /// Gives a command: it is done when this is answered, or goes on as a job.
+    pub(super) async fn give(&self, path: &str) -> Result<Given, Failure> {
+        let (status, body) = self.send(Method::POST, path, Bytes::new()).await?;
+        if status == StatusCode::ACCEPTED {
+            return self.understand(status, &body).map(Given::Job);
+        }
+        self.understand(status, &body).map(Given::Done)
+    }
+
+    /// How far a job is; `stop` asks it to stop.
+    pub(super) async fn job(&self, job: &str, stop: bool) -> Result<JobDocument, Failure> {
+        let method = if stop { Method::DELETE } else { Method::GET };
+        let (status, body) = self.send(method, &format!("/v1/jobs/{}", encoded(job)), Bytes::new()).await?;
         self.understand(status, &body)
     }
 

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use posthaste::admin::Actor;
 use posthaste::schema::Backend;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use super::actor;
 use super::client::Client;
 use super::way::Way;
 use crate::config::{self, Config, Environment, Flag};
 use crate::exit::{Code, Failure};
+use crate::record::Keeper;
 use crate::supervisor::Supervisor;
 
 /// Flags that every verb has.
@@ -118,10 +119,36 @@ impl Context {
     /// The way of a command: through the server that `--server` names, else straight to the store.
     pub(super) async fn way(&self) -> Result<Way, Failure> {
         if let Some(url) = &self.globals.server {
-            return Ok(Way::Server(Client::new(url, self.api_key()?)?));
+            return Ok(Way::Server { client: Client::new(url, self.api_key()?)?, broker: None });
         }
         let is_table = self.config.store.table.is_some();
         Ok(Way::Store { store: self.existing_store().await?, is_table })
+    }
+
+    /// The way to the dead letters of a broker: through the server that `--server` names, which knows it as a target, else straight to
+    /// it. In the configuration its password is in nobody's list of processes.
+    pub(super) fn way_to_broker(&self, broker: &str) -> Result<Way, Failure> {
+        let is_url = broker.contains(':');
+        if let Some(url) = &self.globals.server {
+            if is_url {
+                return Err(Failure::usage(
+                    "ask the server: it knows brokers by the names of its targets, not by URLs",
+                ));
+            }
+            let client = Client::new(url, self.api_key()?)?;
+            return Ok(Way::Server { client, broker: Some(broker.to_owned()) });
+        }
+        let url = match self.config.targets.get(broker) {
+            Some(target) => target.url.expose_secret(),
+            None if is_url => broker,
+            None => {
+                return Err(Failure::config(format!(
+                    "open the broker: there is no target {broker:?}; add [targets.{broker}] to posthaste.toml, or write a URL"
+                )));
+            }
+        };
+        let admin = posthaste::broker::dead_letters(url).map_err(|error| error.during("open the broker"))?;
+        Ok(Way::Broker { admin, record: Keeper::new(Arc::clone(&self.config), broker) })
     }
 
     /// The file of an embedded store, if it is not there yet.

@@ -21,7 +21,6 @@ mod moment;
 pub(crate) mod output;
 mod prune;
 mod publish;
-mod record;
 mod relay;
 mod replay;
 mod serve;

@@ -77,7 +77,8 @@ fn fit(head: &[&str], rows: &mut [Vec<String>], limit: usize) {
     let longest = |column: usize| rows.iter().map(|row| length(&row[column])).max().unwrap_or(0);
     let mut widths: Vec<usize> =
         (0..head.len()).map(|column| longest(column).max(length(head[column]))).collect();
-    let is_number = |column: usize| rows.iter().all(|row| row[column].bytes().all(|b| b.is_ascii_digit()));
+    let is_number =
+        |column: usize| rows.iter().all(|row| row[column].bytes().all(|b| b.is_ascii_digit() || b == b'~'));
     let least = |column: usize| match head[column] {
         "ID" => ID_WIDTH,
         "CODE" => CODE_WIDTH,

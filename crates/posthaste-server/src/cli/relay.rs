@@ -86,17 +86,14 @@ async fn relay(config: &Config, supervisor: Supervisor, shutdown: Shutdown) -> R
     let Some(store) = wait_for_store(config, &shutdown).await? else { return Ok(()) };
     let targets = Targets::open(config)?;
     let relay = config::relay::build(config, Arc::clone(&store), &targets)?;
-    let watched = Watched { targets: targets.shown(), are_needed: true };
+    let watched = Watched { targets: targets.shown(), are_needed: true, loops: relay.heartbeats() };
     let stop = async {
         shutdown.begun().await;
         supervisor.stopping();
     };
     let relaying = async { relay.run(stop).await.map_err(|error| error.during("relay").into()) };
     supervisor.ready();
-    tokio::select! {
-        ended = crate::serve::beside(config, store, watched, relaying) => ended,
-        () = supervisor.clone().beat() => Err(Failure::other("tell that it lives: that ended by itself")),
-    }
+    crate::serve::beside(config, store, watched, supervisor.clone(), relaying).await
 }
 
 /// Opens the store, waiting while it is away. `None`: the end was asked for meanwhile.

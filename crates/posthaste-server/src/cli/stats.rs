@@ -21,13 +21,14 @@ struct StatsDocument {
 #[derive(Default, Serialize)]
 struct Total {
     unread: u64,
+    unread_is_estimate: bool,
     accepted: u64,
     delivered: u64,
     waiting: u64,
     dead: u64,
     discarded: u64,
     replayed: u64,
-    /// Which of these are estimates.
+    /// Which of these beside unread are estimates.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     estimated: BTreeSet<String>,
 }
@@ -36,6 +37,7 @@ impl Total {
     fn of(lanes: &[LaneDocument]) -> Self {
         lanes.iter().fold(Self::default(), |sum, lane| Self {
             unread: sum.unread + lane.unread,
+            unread_is_estimate: sum.unread_is_estimate || lane.unread_is_estimate,
             accepted: sum.accepted + lane.accepted,
             delivered: sum.delivered + lane.delivered,
             waiting: sum.waiting + lane.waiting,
@@ -65,19 +67,27 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
 
 /// A row for people: `~` stands before what is an estimate.
 fn cells(name: &str, total: &Total) -> Vec<String> {
-    let Total { unread, accepted, delivered, waiting, dead, discarded, replayed, estimated } = total;
+    let Total {
+        unread,
+        unread_is_estimate,
+        accepted,
+        delivered,
+        waiting,
+        dead,
+        discarded,
+        replayed,
+        estimated,
+    } = total;
+    let is = |name: &str| estimated.contains(name);
     let totals = [
-        ("accepted", accepted),
-        ("delivered", delivered),
-        ("waiting", waiting),
-        ("dead", dead),
-        ("discarded", discarded),
-        ("replayed", replayed),
-        ("unread", unread),
+        (accepted, is("accepted")),
+        (delivered, is("delivered")),
+        (waiting, is("waiting")),
+        (dead, is("dead")),
+        (discarded, is("discarded")),
+        (replayed, false),
+        (unread, *unread_is_estimate),
     ];
-    let shown = totals.map(|(name, total)| {
-        let about = if estimated.contains(name) { "~" } else { "" };
-        format!("{about}{total}")
-    });
+    let shown = totals.map(|(total, is_estimate)| format!("{}{total}", if is_estimate { "~" } else { "" }));
     std::iter::once(name.to_owned()).chain(shown).collect()
 }

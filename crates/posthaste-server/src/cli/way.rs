@@ -1,26 +1,35 @@
 //! The way of a command: straight to the store, through a server, or to a broker.
 
 use std::num::NonZeroU32;
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use posthaste::admin::{Actor, Admin, Applied, Command, Filter, Pace, Seek};
 use posthaste::schema::Backend;
 
-use super::client::Client;
+use super::client::{Client, Given};
 use super::filter::{filter_pairs, with_query};
 use super::moment::resolved;
-use super::record::Keeper;
 use crate::config::unit;
 use crate::exit::Failure;
 use crate::http::wire::{AppliedDocument, EventDocument};
+use crate::record::Keeper;
 use crate::sample::sample;
+
+/// How often to ask a server how far a command is.
+const LOOK_EVERY: Duration = Duration::from_millis(300);
 
 /// The way of a command.
 pub(super) enum Way {
     /// Straight to the store: a log, or an outbox table.
     Store { store: Arc<dyn Backend>, is_table: bool },
     /// Through a server.
-    Server(Client),
+    Server {
+        client: Client,
+        /// To the dead letters of this target of the server.
+        broker: Option<String>,
+    },
     /// To the dead letters of a broker, and where the record of it goes.
     Broker { admin: Arc<dyn Admin>, record: Keeper },
 }
@@ -36,9 +45,10 @@ impl Way {
         let (admin, is_table): (&dyn Admin, bool) = match self {
             Self::Store { store, is_table } => (&**store, *is_table),
             Self::Broker { admin, .. } => (&**admin, false),
-            Self::Server(client) => {
-                let counted = give(client, filter, &command, true, None).await?;
-                return Ok((Applied::new(counted.matched, counted.changed), counted.sample));
+            Self::Server { client, broker } => {
+                let path = path(filter, broker.as_deref(), &command, true, None);
+                let counted = through(client, &path, &|_| ControlFlow::Continue(())).await?;
+                return Ok((applied(&counted), counted.sample));
             }
         };
         let told = |error: posthaste::Error| self.told(error, command.name());
@@ -59,9 +69,25 @@ impl Way {
         let applied = match self {
             Self::Store { store, .. } => store.apply_paced(filter, command, by, pace).await,
             Self::Broker { admin, record } => record.apply(&**admin, filter, command, by, pace).await,
-            Self::Server(client) => return through(client, filter, &command, pace).await,
+            Self::Server { client, broker } => {
+                let path = path(filter, broker.as_deref(), &command, false, pace.per_second());
+                return Ok(applied(&through(client, &path, pace.so_far()).await?));
+            }
         };
         applied.map_err(|error| self.told(error, name))
+    }
+
+    /// The target of a server whose dead letters it leads to.
+    pub(super) fn broker(&self) -> Option<&str> {
+        match self {
+            Self::Server { broker, .. } => broker.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Whether it leads to dead letters of a broker, here or by a server.
+    pub(super) fn is_to_broker(&self) -> bool {
+        matches!(self, Self::Broker { .. }) || self.broker().is_some()
     }
 
     /// Whose failure it is: the store's, or a broker's.
@@ -71,50 +97,57 @@ impl Way {
     }
 }
 
-/// A server stops a command when the time for a request is over; what is left is done by the next one.
+/// Asks a server to carry a command out, or only to count. What takes longer than a request may is watched until it has ended, and
+/// stopped when whoever is told breaks it off.
 async fn through(
     client: &Client,
-    filter: &Filter,
-    command: &Command,
-    pace: &Pace<'_>,
-) -> Result<Applied, Failure> {
-    let mut applied = Applied::default();
-    loop {
-        let step = give(client, filter, command, false, pace.per_second()).await?;
-        applied = Applied::new(applied.matched + step.matched, applied.changed + step.changed);
-        if !step.stopped {
-            return Ok(applied);
+    path: &str,
+    so_far: &(dyn Fn(Applied) -> ControlFlow<()> + Send + Sync),
+) -> Result<AppliedDocument, Failure> {
+    let mut job = match client.give(path).await? {
+        Given::Done(applied) => return Ok(applied),
+        Given::Job(job) => job,
+    };
+    while job.state == "running" {
+        let goes_on = so_far(Applied::new(job.applied.matched, job.applied.changed)).is_continue();
+        if goes_on {
+            tokio::time::sleep(LOOK_EVERY).await;
         }
-        // What these have changed they would change once more.
-        if matches!(command, Command::Replay { .. } | Command::Schedule { .. }) {
-            return Err(Failure::other(format!(
-                "{}: the server did {} and had no time for more; choose fewer by --since and --until, or use --store URL",
-                command.name(),
-                applied.changed
-            )));
-        }
-        if (pace.so_far())(applied).is_break() {
-            return Ok(applied);
-        }
+        job = client.job(&job.job, !goes_on).await?;
+    }
+    match job.problem {
+        Some(problem) => Err(Failure::other(format!("{}: {}", job.applied.command, problem.detail))),
+        None => Ok(job.applied),
     }
 }
 
-/// Asks a server to carry a command out, or only to count.
-async fn give(
-    client: &Client,
-    filter: &Filter,
-    command: &Command,
-    dry_run: bool,
-    rate: Option<NonZeroU32>,
-) -> Result<AppliedDocument, Failure> {
-    client.post(&path(filter, command, dry_run, rate), Vec::new()).await
+fn applied(document: &AppliedDocument) -> Applied {
+    let mut applied = Applied::new(document.matched, document.changed);
+    applied.is_partial = document.partial;
+    applied
+}
+
+/// A filter as a server is told of it: at a broker its lane is a group.
+pub(super) fn told_to_server(filter: &Filter, broker: Option<&str>) -> Vec<(&'static str, Option<String>)> {
+    let mut pairs = filter_pairs(filter);
+    if let Some(broker) = broker {
+        pairs.iter_mut().filter(|(name, _)| *name == "lane").for_each(|(name, _)| *name = "group");
+        pairs.insert(0, ("broker", Some(broker.to_owned())));
+    }
+    pairs
 }
 
 /// Where a server takes a command, with all that it is to know.
-fn path(filter: &Filter, command: &Command, dry_run: bool, rate: Option<NonZeroU32>) -> String {
+fn path(
+    filter: &Filter,
+    broker: Option<&str>,
+    command: &Command,
+    dry_run: bool,
+    rate: Option<NonZeroU32>,
+) -> String {
     // Whether somebody said --yes was asked here.
     let path = format!("/v1/commands/{}?dry_run={dry_run}&yes={}", command.name(), !dry_run);
-    let mut pairs = filter_pairs(filter);
+    let mut pairs = told_to_server(filter, broker);
     pairs.push(("rate", rate.map(|rate| rate.to_string())));
     match command {
         Command::Discard { reason, .. } | Command::Bury { reason, .. } => {
@@ -145,8 +178,6 @@ fn path(filter: &Filter, command: &Command, dry_run: bool, rate: Option<NonZeroU
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -156,7 +187,7 @@ mod tests {
         filter.ids = vec!["a".to_owned(), "b c".to_owned()];
         let discard = Command::Discard { reason: "left".to_owned(), dry_run: false };
         assert_eq!(
-            path(&filter, &discard, false, NonZeroU32::new(7)),
+            path(&filter, None, &discard, false, NonZeroU32::new(7)),
             "/v1/commands/discard?dry_run=false&yes=true&lane=main&id=a&id=b%20c&rate=7&reason=left"
         );
         let prune = Command::Prune {
@@ -165,12 +196,18 @@ mod tests {
             dry_run: true,
         };
         assert_eq!(
-            path(&Filter::default(), &prune, true, None),
+            path(&Filter::default(), None, &prune, true, None),
             "/v1/commands/prune?dry_run=true&yes=false&older_than=7d"
         );
         assert_eq!(
-            path(&Filter::default(), &Command::Pause, false, None),
+            path(&Filter::default(), None, &Command::Pause, false, None),
             "/v1/commands/pause?dry_run=false&yes=true&all=true"
+        );
+        let (mut filter, redrive) = (Filter::default(), Command::Redrive { dry_run: true });
+        filter.lane = Some("mail".parse().unwrap());
+        assert_eq!(
+            path(&filter, Some("broker"), &redrive, true, None),
+            "/v1/commands/redrive?dry_run=true&yes=false&broker=broker&group=mail"
         );
     }
 }

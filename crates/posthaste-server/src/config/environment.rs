@@ -92,7 +92,7 @@ impl Environment {
 }
 
 /// Reads `.env`: `NAME=value` per line, with or without quotes and `export`. Settings go over the given ones; the API key
-/// goes under the environment's.
+/// and the variables of the reference relay go under the environment's.
 pub(super) fn overlay_dotenv(
     text: &str,
     settings: &mut Table,
@@ -112,7 +112,7 @@ pub(super) fn overlay_dotenv(
         let (name, value) = (name.trim(), unquoted(value.trim()));
         if let Some(rest) = name.strip_prefix(SETTING) {
             put(settings, rest, value, origin);
-        } else if name == API_KEY {
+        } else if name == API_KEY || reference::is_one(name) {
             environment.under(name, value);
         }
     }

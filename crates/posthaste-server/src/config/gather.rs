@@ -40,20 +40,23 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Reads all layers and understands them. Answers the environment too, as `.env` may have added an API key.
+    /// Reads all layers and understands them. Answers the environment too, as `.env` may have added to it.
     ///
     /// # Errors
     /// Every mistake there is, each with where it stands.
     pub fn load(mut self) -> Result<(Config, Environment), Vec<Problem>> {
         let mut problems = Vec::new();
-        let is_reference = self.reference && reference::counts(&self.environment);
-        let mut settings = if is_reference { reference::defaults() } else { Table::default() };
-        self.read_file(&mut settings, &mut problems);
+        // Before everything else, as it may hold the reference's variables.
+        let mut dotenv = Table::default();
         if self.environment.is_development()
             && let Some(text) = read_if_there(DOTENV, &mut problems)
         {
-            environment::overlay_dotenv(&text, &mut settings, &mut self.environment, &mut problems);
+            environment::overlay_dotenv(&text, &mut dotenv, &mut self.environment, &mut problems);
         }
+        let is_reference = self.reference && reference::counts(&self.environment);
+        let mut settings = if is_reference { reference::defaults() } else { Table::default() };
+        self.read_file(&mut settings, &mut problems);
+        settings.overlay(dotenv);
         if is_reference {
             let notes = reference::overlay(&self.environment, &mut settings, &mut problems);
             self.environment.note(notes);

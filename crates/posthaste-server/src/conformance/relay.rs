@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::Stop;
 use super::table::record_prefix;
+use crate::config::is_of_reference;
 
 /// After so many attempts an event is dead.
 pub(super) const ATTEMPTS_MAX: u32 = 3;
@@ -146,7 +147,9 @@ pub(super) fn configured(
     let file = place.folder.join(format!("{:016x}.toml", fastrand::u64(..)));
     std::fs::write(&file, text).map_err(|error| Stop(format!("write {}: {error}", file.display())))?;
     let mut command = Command::new(program);
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("POSTHASTE")) {
+    // Whatever is set for another relay would count more than the file: that one may be of a table that people use.
+    let is_setting = |name: &str| name.starts_with("POSTHASTE") || is_of_reference(name);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_setting(&name.to_string_lossy())) {
         command.env_remove(name);
     }
     command.arg("--config").arg(file).env("POSTHASTE__STORE__URL", place.store);

@@ -8,6 +8,8 @@ use posthaste::schema::{Backend, Keyring};
 
 use super::auth::KnownKeys;
 use super::health::{Readiness, Watched};
+use super::jobs::Jobs;
+use super::letters::Letters;
 use super::metrics::Metrics;
 use super::publish::Budget;
 use crate::config::payload::LaneLimits;
@@ -50,31 +52,55 @@ pub struct App {
     pub(super) keys: KnownKeys,
     pub(super) readiness: Readiness,
     pub(super) watched: Watched,
+    pub(super) letters: Letters,
+    pub(super) jobs: Jobs,
     pub(super) bodies: Budget,
     pub(super) metrics: Metrics,
 }
 
 impl App {
-    /// Serves this store within these limits. Whether it is ready also depends on what is watched.
-    pub fn new(store: Arc<dyn Backend>, limits: Limits, metrics: Metrics, watched: Watched) -> Arc<Self> {
+    /// Serves this store, and these dead letters of brokers, within these limits. Whether it is ready also depends on what is watched.
+    pub fn new(
+        store: Arc<dyn Backend>,
+        letters: Letters,
+        limits: Limits,
+        metrics: Metrics,
+        watched: Watched,
+    ) -> Arc<Self> {
         let keyring: Arc<dyn Keyring> = Arc::<dyn Backend>::clone(&store);
-        Arc::new(Self::made(store, false, keyring, limits, metrics, watched))
+        Arc::new(Self::made((store, false), letters, keyring, limits, metrics, watched))
     }
 
     /// The same for an outbox table, which keeps no keys: these are known.
     pub fn of_table(
         store: Arc<dyn Backend>,
+        letters: Letters,
         keyring: Arc<dyn Keyring>,
         limits: Limits,
         metrics: Metrics,
         watched: Watched,
     ) -> Arc<Self> {
-        Arc::new(Self::made(store, true, keyring, limits, metrics, watched))
+        Arc::new(Self::made((store, true), letters, keyring, limits, metrics, watched))
+    }
+
+    /// No command begins any more, and those that are carried out stop after their step.
+    pub fn stop_commands(&self) {
+        self.jobs.stop();
+    }
+
+    /// Waits until every command has stopped, but not longer than this; what was done is in the record.
+    pub async fn commands_ended(&self, within: Duration) {
+        self.jobs.ended(within).await;
+    }
+
+    /// How long a request waits for a command before it says that it goes on.
+    pub(super) fn patience(&self) -> Duration {
+        self.limits.request_timeout * 3 / 4
     }
 
     fn made(
-        store: Arc<dyn Backend>,
-        is_table: bool,
+        (store, is_table): (Arc<dyn Backend>, bool),
+        letters: Letters,
         keyring: Arc<dyn Keyring>,
         limits: Limits,
         metrics: Metrics,
@@ -82,7 +108,8 @@ impl App {
     ) -> Self {
         let bodies = Budget::new(limits.json_bytes_max());
         let (keys, readiness) = (KnownKeys::default(), Readiness::default());
-        Self { store, is_table, keyring, limits, keys, readiness, watched, bodies, metrics }
+        let jobs = Jobs::default();
+        Self { store, is_table, keyring, limits, keys, readiness, watched, letters, jobs, bodies, metrics }
     }
 }
 

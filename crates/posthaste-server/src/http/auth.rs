@@ -57,6 +57,7 @@ pub(super) async fn need_key(State(app): State<Arc<App>>, mut request: Request, 
 fn wanted(method: &Method, path: &str) -> Scope {
     match path {
         _ if path.starts_with("/v1/commands/") => Scope::Operate,
+        _ if path.starts_with("/v1/jobs/") && *method == Method::DELETE => Scope::Operate,
         "/v1/events" if *method == Method::POST => Scope::Publish,
         _ => Scope::Read,
     }

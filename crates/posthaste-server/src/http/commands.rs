@@ -1,30 +1,33 @@
 //! `POST /v1/commands/{verb}`: what an operator does, in the words of the command line. Only keys with the scope `operate` may.
 
 use std::num::NonZeroU32;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Extension, Path, State};
-use axum::http::Uri;
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse as _, Response};
 use posthaste::ErrorKind;
-use posthaste::admin::{Actor, Applied, Command, EventState, Filter, Pace, Seek};
+use posthaste::admin::{Actor, Admin, Applied, Command, EventState, Filter, Pace, Seek};
+use posthaste::schema::Backend;
 use posthaste::time::Moment;
 use serde::Deserialize;
-use tokio::time::Instant;
+use tokio::time::timeout;
 
 use super::app::App;
 use super::auth::KeyName;
+use super::jobs::{Job, Outcome};
+use super::letters::{self, Letters};
 use super::problem::{Kind, Problem};
 use super::query::{FilterText, query_and_ids, time};
+use super::server::Peer;
 use super::wire::{AppliedDocument, EventDocument};
 use crate::config::unit;
+use crate::record::Keeper;
 use crate::sample::sample;
 
-/// Where commands come from, in the record.
-const VIA: &str = "rest";
 const VERBS: &str = "redrive, replay, discard, bury, schedule, pause, resume, seek, remove, prune, prune-inbox, rebase, erase";
 
 /// What a command takes; what does not belong to it is refused.
@@ -40,6 +43,9 @@ struct CommandQuery {
     until: Option<String>,
     code: Option<String>,
     error: Option<String>,
+    /// Instead of a lane, a target and a group there: redrive and discard.
+    broker: Option<String>,
+    group: Option<String>,
     /// Why, for the record: discard and bury.
     reason: Option<String>,
     /// When: schedule.
@@ -61,52 +67,100 @@ struct CommandQuery {
     yes: bool,
 }
 
-/// Does it, and answers to how many.
+/// Does it, and answers to how many; if it takes longer than a request may, it goes on, and the answer says as which job.
 pub(super) async fn give(
     State(app): State<Arc<App>>,
     Extension(KeyName(name)): Extension<KeyName>,
+    peer: Option<Extension<Peer>>,
     Path(verb): Path<String>,
     uri: Uri,
-) -> Result<Json<AppliedDocument>, Problem> {
-    let (mut asked, ids) = query_and_ids::<CommandQuery>(&uri)?;
-    let (dry_run, yes) = (std::mem::take(&mut asked.dry_run), std::mem::take(&mut asked.yes));
-    let order = asked.understood(&verb, ids)?;
-    let is_only_counted = dry_run || (order.is_for_good && !yes);
-    let command = (order.command)(is_only_counted);
-    let (applied, stopped) = carried_out(&app, &order, command.clone(), &Actor::new(&*name, VIA)).await?;
-    if is_only_counted && !dry_run {
-        let detail =
-            format!("{verb} {} that match: this cannot be undone; add yes=true to do it", applied.matched);
-        return Err(Problem::new(Kind::ConsentNeeded, detail));
+) -> Result<Response, Problem> {
+    let (asked, ids) = query_and_ids::<CommandQuery>(&uri)?;
+    let (dry_run, yes) = (asked.dry_run, asked.yes);
+    let order = asked.understood(&verb, ids, &app.letters)?;
+    let by = Actor::new(&*name, via(peer.map(|Extension(peer)| peer)));
+    let work = Work { store: Arc::clone(&app.store), is_table: app.is_table, order, by, dry_run, yes };
+    let job = app.jobs.begin((&verb, &name), dry_run, |job| async move { work.carried_out(&job).await })?;
+    match timeout(app.patience(), job.ended()).await {
+        Ok(outcome) => Ok(Json(outcome?).into_response()),
+        Err(_) => {
+            let document = job.document();
+            let location = [(header::LOCATION, format!("/v1/jobs/{}", document.job))];
+            Ok((StatusCode::ACCEPTED, location, Json(document)).into_response())
+        }
     }
-    let mut few = Vec::new();
-    if dry_run {
-        let is_table = app.is_table;
-        few = sample(&*app.store, &order.filter, &command, is_table).await.map_err(refused)?;
-    }
-    let sample = few.iter().map(EventDocument::of).collect();
-    let (matched, changed) = (applied.matched, applied.changed);
-    Ok(Json(AppliedDocument { command: verb, matched, changed, dry_run, stopped, sample }))
 }
 
-/// Stops it while there is still time to answer; answers whether it did.
-async fn carried_out(
-    app: &App,
-    order: &Order,
-    command: Command,
-    by: &Actor,
-) -> Result<(Applied, bool), Problem> {
-    let (end, stopped) = (Instant::now() + app.limits.request_timeout * 3 / 4, AtomicBool::new(false));
-    let so_far = |_| {
-        if Instant::now() < end {
-            return ControlFlow::Continue(());
+/// Where a command comes from, in the record: the address of whoever is connected, which may be a proxy.
+fn via(peer: Option<Peer>) -> String {
+    peer.map_or_else(|| "rest".to_owned(), |Peer(address)| format!("rest {}", address.ip().to_canonical()))
+}
+
+/// A command with all that it needs, so that it can go on without its request.
+struct Work {
+    store: Arc<dyn Backend>,
+    is_table: bool,
+    order: Order,
+    by: Actor,
+    dry_run: bool,
+    yes: bool,
+}
+
+impl Work {
+    async fn carried_out(self, job: &Job) -> Outcome {
+        let Self { order, dry_run, .. } = &self;
+        let is_only_counted = *dry_run || (order.is_for_good && !self.yes);
+        let command = (order.command)(is_only_counted);
+        let (applied, stopped) = self.applied(command.clone(), job).await?;
+        let verb = command.name();
+        if is_only_counted && !dry_run {
+            let at_least = if applied.is_partial { "at least " } else { "" };
+            let detail = format!(
+                "{verb} {at_least}{} that match: this cannot be undone; add yes=true to do it",
+                applied.matched
+            );
+            return Err(Problem::new(Kind::ConsentNeeded, detail));
         }
-        stopped.store(true, Ordering::SeqCst);
-        ControlFlow::Break(())
-    };
-    let pace = Pace::telling(&so_far).at_most(order.rate);
-    let applied = app.store.apply_paced(&order.filter, command, by, &pace).await.map_err(refused)?;
-    Ok((applied, stopped.load(Ordering::SeqCst)))
+        let mut document = AppliedDocument::of(verb, applied, *dry_run);
+        document.stopped = stopped;
+        if *dry_run {
+            let few = sample(self.admin(), &order.filter, &command, self.is_table).await;
+            let few = few.map_err(|error| self.refused(error))?;
+            document.sample = few.iter().map(EventDocument::of).collect();
+        }
+        Ok(document)
+    }
+
+    /// Does it, and answers whether somebody stopped it.
+    async fn applied(&self, command: Command, job: &Job) -> Result<(Applied, bool), Problem> {
+        let stopped = AtomicBool::new(false);
+        let so_far = |applied| {
+            let goes_on = job.at(applied);
+            stopped.fetch_or(goes_on.is_break(), Ordering::SeqCst);
+            goes_on
+        };
+        let pace = Pace::telling(&so_far).at_most(self.order.rate);
+        let (filter, by) = (&self.order.filter, &self.by);
+        let applied = match &self.order.letters {
+            Some((broker, letters)) => {
+                let record = Keeper::within(Arc::clone(&self.store), broker);
+                record.apply(&**letters, filter, command, by, &pace).await
+            }
+            None => self.store.apply_paced(filter, command, by, &pace).await,
+        };
+        Ok((applied.map_err(|error| self.refused(error))?, stopped.load(Ordering::SeqCst)))
+    }
+
+    fn admin(&self) -> &dyn Admin {
+        match &self.order.letters {
+            Some((_, letters)) => &**letters,
+            None => &*self.store,
+        }
+    }
+
+    fn refused(&self, error: posthaste::Error) -> Problem {
+        if self.order.letters.is_some() { letters::refused(error) } else { refused(error) }
+    }
 }
 
 /// Makes a command, dry or not.
@@ -115,6 +169,8 @@ type Make = Box<dyn Fn(bool) -> Command + Send + Sync>;
 /// A command that was understood.
 struct Order {
     filter: Filter,
+    /// The broker's name and its dead letters that it is about, if it is not about the store.
+    letters: Option<(String, Arc<dyn Admin>)>,
     command: Make,
     /// Whether it cannot be undone.
     is_for_good: bool,
@@ -123,12 +179,15 @@ struct Order {
 }
 
 impl CommandQuery {
-    fn understood(self, verb: &str, ids: Vec<String>) -> Result<Order, Problem> {
+    fn understood(self, verb: &str, ids: Vec<String>, known: &Letters) -> Result<Order, Problem> {
         let (is_for_good, command) = self.command(verb)?;
+        // Handlers run again, in other processes.
+        let is_for_good = is_for_good || self.broker.is_some();
         self.refuse_what_does_not_belong_to(verb, &ids)?;
         self.demand_a_lane_for(verb)?;
         let rate = self.rate.as_deref().map(unit::rate).transpose();
         let rate = rate.map_err(|error| malformed(format!("rate: {error}")))?;
+        let (broker, group) = (self.broker.clone(), self.group.clone());
         let mut filter = self.filter(ids)?;
         if verb == "erase" && filter.is_empty() {
             let detail = "erase needs to be told which events: id, lane, type, topic, key, since or until";
@@ -139,7 +198,9 @@ impl CommandQuery {
             "replay" => Some(EventState::Delivered),
             _ => None,
         };
-        Ok(Order { filter, command, is_for_good, rate })
+        let letters = known.asked((broker.as_deref(), group.as_deref()), &mut filter)?;
+        let letters = broker.zip(letters);
+        Ok(Order { filter, letters, command, is_for_good, rate })
     }
 
     /// Whether it cannot be undone, and the command.
@@ -199,7 +260,7 @@ impl CommandQuery {
             "pause" | "resume" => !self.all,
             _ => false,
         };
-        if needs_one && self.lane.is_none() {
+        if needs_one && self.lane.is_none() && self.broker.is_none() {
             return Err(malformed(format!("{verb} needs lane; GET /v1/lanes lists them")));
         }
         Ok(())
@@ -220,7 +281,12 @@ impl CommandQuery {
         let mut given: Vec<(&str, bool, bool)> =
             chosen.iter().map(|(name, value)| (*name, value.is_some(), takes_events)).collect();
         let takes_no_lane = matches!(verb, "prune" | "prune-inbox" | "rebase");
+        let takes_broker = matches!(verb, "redrive" | "discard");
         given.extend([
+            // These two would be done, where somebody wanted to see what they do.
+            ("dry_run", self.dry_run, !matches!(verb, "pause" | "resume")),
+            ("broker", self.broker.is_some(), takes_broker),
+            ("group", self.group.is_some(), takes_broker),
             ("id", !ids.is_empty(), takes_events),
             ("rate", self.rate.is_some(), takes_events || matches!(verb, "prune" | "prune-inbox")),
             ("lane", self.lane.is_some(), !takes_no_lane && !self.all),

@@ -6,13 +6,14 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
 use posthaste::ErrorKind;
-use posthaste::admin::{Filter, Page, Record};
+use posthaste::admin::{EventState, Filter, Page, Record};
 use serde::Deserialize;
 
 use super::app::App;
 use super::problem::{Kind, Problem};
 use super::query::{FilterText, NO_PAGE, page, query, query_and_ids};
 use super::wire::{EventDocument, EventPage};
+use super::{history, letters};
 
 /// How many events of one id, from several sources, are looked at.
 const SAME_ID_MAX: u32 = 16;
@@ -44,7 +45,7 @@ pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Json<E
 }
 
 /// What a store refuses here is a part of the query, and not an event.
-fn refused(error: posthaste::Error) -> Problem {
+pub(super) fn refused(error: posthaste::Error) -> Problem {
     match error.kind() {
         ErrorKind::Rejected => Problem::new(Kind::Malformed, NO_PAGE),
         ErrorKind::NotFound => {
@@ -67,30 +68,50 @@ impl ListQuery {
 #[serde(deny_unknown_fields)]
 struct ShowQuery {
     source: Option<String>,
+    broker: Option<String>,
+    group: Option<String>,
 }
 
-/// One event with its payload, and how the lanes see it. `?source=` chooses where several sources use the id.
+/// One event with its payload, how the lanes see it, and what happened to it. `?source=` chooses where several sources use the id;
+/// with `?broker=` and `?group=` it is a dead letter there.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
     uri: Uri,
 ) -> Result<Json<EventDocument>, Problem> {
-    let ShowQuery { source } = query(&uri)?;
+    let ShowQuery { source, broker, group } = query(&uri)?;
     let mut filter = Filter::default();
     filter.ids = vec![id];
-    let mut page = Page::first(SAME_ID_MAX);
-    page.with_payload = true;
-    let mut records = app.store.find(&filter, page).await?.records;
+    let letters = app.letters.asked((broker.as_deref(), group.as_deref()), &mut filter)?;
+    if letters.is_some() {
+        filter.state = Some(EventState::Dead);
+    }
+    let page = page_of_one();
+    let mut records = match &letters {
+        Some(letters) => letters.find(&filter, page).await.map_err(letters::refused)?.records,
+        None => app.store.find(&filter, page).await?.records,
+    };
     if let Some(source) = source {
         records.retain(|record| record.envelope.source == source);
     }
-    only(records).map(|record| Json(EventDocument::with_payload(&record)))
+    let record = only(records)?;
+    if letters.is_some() {
+        return Ok(Json(history::without_commands(&record)));
+    }
+    Ok(Json(history::of(&*app.store, &record).await?))
+}
+
+/// All events with one id, with their payloads.
+pub(crate) fn page_of_one() -> Page {
+    let mut page = Page::first(SAME_ID_MAX);
+    page.with_payload = true;
+    page
 }
 
 fn only(mut records: Vec<Record>) -> Result<Record, Problem> {
     let found = records.pop();
     if !records.is_empty() {
-        let detail = "several sources have an event with this id; add ?source= to say which one";
+        let detail = "several sources have an event with this id; say which one by source";
         return Err(Problem::new(Kind::Conflict, detail));
     }
     found.ok_or_else(|| {

@@ -13,6 +13,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::future::join_all;
 use posthaste::admin::{LaneState, LaneStats};
+use posthaste::heartbeat::Heartbeat;
 use posthaste::schema::Backend;
 use posthaste::target::Target;
 use posthaste::time::{Clock as _, SystemClock};
@@ -30,9 +31,17 @@ const OK: &str = "ok";
 const FAILED: &str = "failed";
 const WAITING: &str = "waiting";
 
-/// The process is alive: the runtime that drives its lanes answered. A lane that ends by itself ends the process.
-pub(super) async fn alive() -> &'static str {
-    "ok\n"
+/// The process is alive and its loops turn: 200, or 503 with those that do not. A lane that ends by itself ends the process.
+pub(super) async fn alive(State(app): State<Arc<App>>) -> (StatusCode, String) {
+    let late = app.watched.loops.iter().filter(|heartbeat| heartbeat.is_late());
+    let told = |heartbeat: &Heartbeat| {
+        format!("{}: its loop has not turned for {} s\n", heartbeat.name(), heartbeat.age().as_secs())
+    };
+    let late: String = late.map(told).collect();
+    if late.is_empty() {
+        return (StatusCode::OK, "ok\n".to_owned());
+    }
+    (StatusCode::SERVICE_UNAVAILABLE, late)
 }
 
 /// Which server this is.
@@ -74,13 +83,15 @@ pub(super) async fn stats(State(app): State<Arc<App>>) -> Result<Json<StatsDocum
     counted.await.map(Json).map_err(|why| Problem::new(Kind::Unavailable, why))
 }
 
-/// Targets that are asked whether they would take events.
+/// Targets that are asked whether they would take events, and loops that must turn.
 #[derive(Clone, Default)]
 pub struct Watched {
     /// Each with a name that may be told to anybody.
     pub targets: Vec<(String, Arc<dyn Target>)>,
     /// Whether one that is away makes the process unready. Whoever takes events and keeps them is ready without.
     pub are_needed: bool,
+    /// What must turn for the process to count as alive.
+    pub loops: Vec<Heartbeat>,
 }
 
 /// What was answered a moment ago, and whether the start is over.

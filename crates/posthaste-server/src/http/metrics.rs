@@ -90,12 +90,13 @@ fn state_number(lane: &LaneStats) -> u8 {
 }
 
 fn lane_gauges(text: &mut String, lanes: &[LaneStats], now: Timestamp) {
-    let oldest = |lane: &LaneStats| lane.oldest_unread_at.map_or(0.0, |at| now.since(at).as_secs_f64());
+    let age = |oldest: Option<Timestamp>| oldest.map_or(0.0, |at| now.since(at).as_secs_f64());
     gauge(text, lanes, metric::LANE_STATE, state_number);
     gauge(text, lanes, metric::LANE_UNREAD, |lane| lane.unread);
     gauge(text, lanes, metric::LANE_WAITING, |lane| lane.waiting);
     gauge(text, lanes, metric::LANE_DEAD, |lane| lane.dead);
-    gauge(text, lanes, metric::LANE_OLDEST_UNREAD_SECONDS, oldest);
+    gauge(text, lanes, metric::LANE_OLDEST_UNREAD_SECONDS, |lane| age(lane.oldest_unread_at));
+    gauge(text, lanes, metric::LANE_OLDEST_WAITING_SECONDS, |lane| age(lane.oldest_waiting_at));
 }
 
 fn gauge<T: std::fmt::Display>(
@@ -145,6 +146,7 @@ mod tests {
         let mut lane = LaneStats::new("main".parse().unwrap());
         (lane.unread, lane.dead) = (7, 2);
         lane.oldest_unread_at = Some(Timestamp::from_micros(1_000_000));
+        lane.oldest_waiting_at = Some(Timestamp::from_micros(500_000));
         let mut text = String::new();
         lane_gauges(&mut text, &[lane], Timestamp::from_micros(3_500_000));
         for line in [
@@ -152,6 +154,7 @@ mod tests {
             "posthaste_lane_waiting{lane=\"main\"} 0\n",
             "posthaste_lane_dead{lane=\"main\"} 2\n",
             "posthaste_lane_oldest_unread_seconds{lane=\"main\"} 2.5\n",
+            "posthaste_lane_oldest_waiting_seconds{lane=\"main\"} 3\n",
         ] {
             assert!(text.contains(line), "{line:?} is not in {text}");
         }

@@ -4,7 +4,7 @@
 //! server    accepts, limits connections, drains      (caller owns the socket and the end)
 //!   stream    a connection's timeouts: head, idle, stalled writes
 //!     router    one table of routes; layers: panic, observe, time, key
-//!       publish, events, dead, lanes, audit, commands, health, metrics
+//!       publish, events, dead, lanes, audit, commands, jobs, health, metrics
 //! ```
 //!
 //! [`wire`] has every JSON shape, [`problem`] every error and its status. Everything needs `Authorization: Bearer KEY` but
@@ -15,11 +15,14 @@ mod app;
 mod audit;
 mod auth;
 mod commands;
-mod dead;
-mod events;
+pub(crate) mod dead;
+pub(crate) mod events;
 mod files;
 mod health;
+pub(crate) mod history;
+mod jobs;
 mod lanes;
+mod letters;
 mod metrics;
 pub mod problem;
 pub(crate) mod publish;
@@ -32,6 +35,7 @@ pub mod wire;
 pub use app::{App, Limits};
 pub use files::make_room;
 pub use health::Watched;
+pub use letters::Letters;
 pub use metrics::{Metrics, UPKEEP_EVERY};
 pub use router::{Face, paths, router};
 pub use server::{ConnectionLimits, Server};

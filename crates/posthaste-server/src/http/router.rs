@@ -17,7 +17,7 @@ use tracing::Instrument as _;
 
 use super::app::App;
 use super::problem::{Kind, Problem};
-use super::{audit, auth, commands, dead, events, health, lanes, metrics, publish};
+use super::{audit, auth, commands, dead, events, health, jobs, lanes, metrics, publish};
 
 /// Which address a router serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,11 +54,14 @@ fn keyed(face: Face) -> Vec<Route> {
     vec![
         ("/v1/events", if face == Face::Public { events.post(publish::publish) } else { events }),
         ("/v1/events/{id}", get(events::show)),
+        ("/v1/dead", get(dead::list)),
         ("/v1/dead/codes", get(dead::codes)),
         ("/v1/lanes", get(lanes::list)),
         ("/v1/lanes/{lane}", get(lanes::show)),
         ("/v1/audit", get(audit::list)),
         ("/v1/commands/{verb}", post(commands::give)),
+        ("/v1/jobs", get(jobs::list)),
+        ("/v1/jobs/{job}", get(jobs::show).delete(jobs::stop)),
     ]
 }
 

@@ -49,6 +49,10 @@ pub struct ConnectionLimits {
     pub grace: Duration,
 }
 
+/// Who is connected; in every request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer(pub(super) SocketAddr);
+
 /// A bound address, ready to serve.
 #[derive(Debug)]
 pub struct Server {
@@ -87,9 +91,9 @@ impl Server {
                 accepted = self.listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, peer)) => {
                     pause = ACCEPT_PAUSE_MIN;
-                    serving.begin(stream);
+                    serving.begin(stream, Peer(peer));
                 }
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
@@ -132,12 +136,12 @@ impl Serving {
         }
     }
 
-    fn begin(&mut self, stream: TcpStream) {
+    fn begin(&mut self, stream: TcpStream, peer: Peer) {
         // Answers are small and written at once; waiting to fill a packet only delays them.
         let _ = stream.set_nodelay(true);
         if let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() {
             let ending = self.ending.clone();
-            self.tasks.spawn(converse(stream, self.router.clone(), self.limits, ending, permit));
+            self.tasks.spawn(converse((stream, peer), self.router.clone(), self.limits, ending, permit));
         } else if let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() {
             self.tasks.spawn(refuse(stream, permit));
         }
@@ -154,7 +158,7 @@ impl Serving {
 
 /// Serves one connection until it ends, or until its current request is answered after the end was asked for.
 async fn converse(
-    stream: TcpStream,
+    (stream, peer): (TcpStream, Peer),
     router: Router,
     limits: ConnectionLimits,
     ending: CancellationToken,
@@ -166,7 +170,9 @@ async fn converse(
     let io = TokioIo::new(TimedStream::new(stream, limits, activity.clone()));
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let busy = activity.begin();
-        let answer = router.clone().call(request.map(Body::new));
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(peer);
+        let answer = router.clone().call(request);
         async move {
             let answer = answer.await;
             drop(busy);

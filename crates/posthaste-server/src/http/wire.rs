@@ -5,6 +5,7 @@
 //! anything else stands in `data_base64`.
 
 mod health;
+mod history;
 mod lanes;
 mod review;
 
@@ -19,7 +20,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 pub use health::{CheckDocument, ReadinessDocument, StatsDocument, VersionDocument};
-pub use lanes::{AppliedDocument, LaneDocument, LanePage};
+pub use history::HistoryDocument;
+pub use lanes::{AppliedDocument, JobDocument, JobPage, LaneDocument, LanePage};
 pub use review::{AuditDocument, AuditPage, DeadCodeDocument, DeadCodePage};
 
 /// What `POST /v1/events` takes as `application/json`; the names are those of CloudEvents. An array of them is a batch.
@@ -153,6 +155,9 @@ pub struct EventDocument {
     pub data_base64: Option<String>,
     /// How the lanes that want it see it.
     pub lanes: Vec<LaneViewDocument>,
+    /// What happened to it, the earliest first, where one event is asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<HistoryDocument>,
 }
 
 impl EventDocument {
@@ -179,6 +184,7 @@ impl EventDocument {
             data: None,
             data_base64: None,
             lanes: record.lanes.iter().map(LaneViewDocument::of).collect(),
+            history: Vec::new(),
         }
     }
 

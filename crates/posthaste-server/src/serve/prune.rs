@@ -1,20 +1,26 @@
 //! Retention in the background: what every lane has passed and is old enough goes; a lane that nobody drives holds back
 //! what it has not read, but not for ever.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste::Result;
-use posthaste::admin::{Actor, Command, Filter, LaneStats};
+use posthaste::admin::{Actor, Admin, Applied, Command, Filter, LaneStats, Pace};
+use posthaste::heartbeat::Heartbeat;
 use posthaste::schema::Backend;
 use posthaste::telemetry::metric;
 use posthaste::time::{Clock, SystemClock, Timestamp};
+use tokio::time::Instant;
 
 use crate::config::Config;
 use crate::config::store::StoreConfig;
 
 /// A process that is restarted often must prune too, so the first round does not wait for a whole long interval.
 const FIRST_AFTER_MAX: Duration = Duration::from_secs(60);
+/// How often the loop says that it turns while it waits, and how long it may say nothing.
+const BEAT_EVERY: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What goes, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,17 +53,23 @@ impl Retention {
     }
 }
 
+/// The heartbeat of this loop. One step may take long where much is to be removed from a slow store.
+pub(super) fn heartbeat() -> Heartbeat {
+    Heartbeat::new("retention", PATIENCE)
+}
+
 /// Prunes at this interval, for ever; `via` is what the record says about who it was.
 pub(super) async fn run(
     store: Arc<dyn Backend>,
     retention: Retention,
     interval: Duration,
     via: &'static str,
+    heartbeat: Heartbeat,
 ) {
     let mut pause = interval.min(FIRST_AFTER_MAX);
     loop {
-        tokio::time::sleep(pause).await;
-        let round = Round { store: &*store, by: Actor::new("posthaste", via) };
+        rest(pause, &heartbeat).await;
+        let round = Round { store: &*store, by: Actor::new("posthaste", via), heartbeat: heartbeat.clone() };
         if let Err(error) = round.turn(retention, SystemClock.now()).await {
             tracing::warn!(%error, "failed to prune; trying again at the next interval");
         }
@@ -65,10 +77,21 @@ pub(super) async fn run(
     }
 }
 
+/// Says that the loop turns also while there is nothing to do.
+async fn rest(pause: Duration, heartbeat: &Heartbeat) {
+    let end = Instant::now() + pause;
+    while Instant::now() < end {
+        heartbeat.beat();
+        tokio::time::sleep_until(end.min(Instant::now() + BEAT_EVERY)).await;
+    }
+    heartbeat.beat();
+}
+
 /// One round.
 struct Round<'a> {
-    store: &'a dyn Backend,
+    store: &'a dyn Admin,
     by: Actor,
+    heartbeat: Heartbeat,
 }
 
 impl Round<'_> {
@@ -77,11 +100,15 @@ impl Round<'_> {
         match retention {
             Retention::Log { retain, retain_max, retain_inbox } => {
                 for lane in self.store.lanes().await? {
-                    self.bound(&lane, retain_max, now).await?;
+                    // What holds back one lane must not hold back all others, and the log grow with it.
+                    if let Err(error) = self.bound(&lane, retain_max, now).await {
+                        let lane = lane.lane.as_str();
+                        tracing::error!(lane, %error, "failed to move a lane that nobody drives; trying again at the next interval");
+                    }
                 }
                 let events = self.prune(retain).await?;
                 let command = Command::PruneInbox { age: retain_inbox, dry_run: false };
-                let forgotten = self.store.apply(&Filter::default(), command, &self.by).await?;
+                let forgotten = self.apply(&Filter::default(), command).await?;
                 tracing::debug!(events, inbox_rows = forgotten.changed, "pruned");
             }
             Retention::Table(retain) => {
@@ -93,10 +120,21 @@ impl Round<'_> {
         Ok(())
     }
 
+    /// Does it, and says after every step that the loop turns.
+    async fn apply(&self, filter: &Filter, command: Command) -> Result<Applied> {
+        let so_far = |_| {
+            self.heartbeat.beat();
+            ControlFlow::Continue(())
+        };
+        let applied = self.store.apply_paced(filter, command, &self.by, &Pace::telling(&so_far)).await;
+        self.heartbeat.beat();
+        applied
+    }
+
     /// Delivered events go that are older than this.
     async fn prune(&self, retain: Duration) -> Result<u64> {
         let command = Command::Prune { delivered_age: Some(retain), dead_age: None, dry_run: false };
-        let applied = self.store.apply(&Filter::default(), command, &self.by).await?;
+        let applied = self.apply(&Filter::default(), command).await?;
         metrics::counter!(metric::PRUNED_TOTAL).increment(applied.changed);
         Ok(applied.changed)
     }
@@ -119,7 +157,7 @@ impl Round<'_> {
         filter.lane = Some(lane.lane.clone());
         let reason = "nobody drove it, and it was moved past events older than store.retain_max".to_owned();
         let skip = Command::Skip { age: retain_max, reason, dry_run: false };
-        let applied = self.store.apply(&filter, skip, &self.by).await?;
+        let applied = self.apply(&filter, skip).await?;
         tracing::error!(
             lane = name,
             events = applied.matched,
@@ -132,7 +170,8 @@ impl Round<'_> {
 
 #[cfg(test)]
 mod tests {
-    use posthaste::admin::{Admin as _, Page};
+    use posthaste::BoxFuture;
+    use posthaste::admin::{Applied, Found, Page};
     use posthaste::envelope::Envelope;
     use posthaste::lane::LaneSpec;
     use posthaste::memory::Memory;
@@ -143,8 +182,9 @@ mod tests {
     use super::*;
     use crate::config::{Environment, Sources};
 
-    async fn turn(store: &Memory, retention: Retention, now: Timestamp) -> Result<()> {
-        Round { store, by: Actor::new("posthaste", "test") }.turn(retention, now).await
+    async fn turn(store: &dyn Admin, retention: Retention, now: Timestamp) -> Result<()> {
+        let (by, heartbeat) = (Actor::new("posthaste", "test"), heartbeat());
+        Round { store, by, heartbeat }.turn(retention, now).await
     }
 
     #[test]
@@ -231,5 +271,51 @@ mod tests {
         let lane = store.lanes().await.unwrap().remove(0);
         assert_eq!((lane.accepted, lane.discarded), (1, 1), "what it never read is counted");
         assert!(lane.reason.is_some_and(|reason| reason.contains("retain_max")));
+    }
+
+    /// A store in which one lane cannot be moved.
+    struct Stuck(Memory);
+
+    impl Admin for Stuck {
+        fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
+            self.0.lanes()
+        }
+
+        fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>> {
+            self.0.find(filter, page)
+        }
+
+        fn apply<'a>(
+            &'a self,
+            filter: &'a Filter,
+            command: Command,
+            by: &'a Actor,
+        ) -> BoxFuture<'a, Result<Applied>> {
+            if filter.lane.as_ref().is_some_and(|lane| lane.as_str() == "a-stuck") {
+                return Box::pin(async { Err(posthaste::Error::unavailable("it takes too long")) });
+            }
+            self.0.apply(filter, command, by)
+        }
+    }
+
+    /// Two lanes that nobody drives, the first of which cannot be moved: the second is, and the round goes on to its end.
+    #[tokio::test(start_paused = true)]
+    async fn a_lane_that_cannot_be_moved_holds_no_other_back() {
+        let clock = ManualClock::at(Timestamp::from_micros(0));
+        let store = Stuck(Memory::on(clock.clone()));
+        for name in ["a-stuck", "b-free"] {
+            let lane = LaneSpec::new(name.parse().unwrap());
+            let lease = store.0.acquire(&lane, &Owner::new("test")).await.unwrap().unwrap();
+            store.0.settle(&lease, Vec::new(), Then::GiveUp).await.unwrap();
+        }
+        store.0.publish(vec![Envelope::new("x", "{}")]).await.unwrap();
+        let retain = Duration::from_secs(3600);
+        let retention = Retention::Log { retain, retain_max: 10 * retain, retain_inbox: 5 * retain };
+        clock.advance(11 * retain);
+        turn(&store, retention, clock.now()).await.unwrap();
+        let unread: Vec<u64> = store.lanes().await.unwrap().iter().map(|lane| lane.unread).collect();
+        assert_eq!(unread, [1, 0], "what each has not read");
+        let verbs: Vec<_> = store.0.audit().into_iter().map(|entry| entry.command).collect();
+        assert_eq!(verbs, ["skip", "prune", "prune-inbox"]);
     }
 }

@@ -152,7 +152,55 @@ class Redis:
         return kafka.from_kafka(kafka.KafkaMessage(headers, message["key"], message["payload"]), JSONFormat())
 
 
-BROKERS = {"rabbitmq": RabbitMq, "nats": Nats, "redis": Redis}
+class Kafka:
+    """A topic whose name begins with the place and a dot."""
+
+    def __init__(self, url):
+        self.config = {"bootstrap.servers": url.removeprefix("kafka://")}
+
+    def admin(self):
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient(self.config)
+
+    def prepare(self, place):
+        from confluent_kafka.admin import NewTopic
+
+        (made,) = self.admin().create_topics([NewTopic(f"{place}.{TOPIC}", 1)]).values()
+        made.result(PATIENCE_SECONDS)
+
+    def read(self, place, count):
+        from confluent_kafka import Consumer, OFFSET_BEGINNING, TopicPartition
+
+        topic = f"{place}.{TOPIC}"
+        consumer = Consumer({**self.config, "group.id": place})
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        messages = [consumer.poll(PATIENCE_SECONDS) for _ in range(count)]
+        consumer.close()
+        (gone,) = self.admin().delete_topics([topic]).values()
+        gone.result(PATIENCE_SECONDS)
+        return [self.found(message) for message in messages]
+
+    @staticmethod
+    def found(message):
+        assert message is not None and message.error() is None, "a message is missing"
+        headers = {name: value.decode() for name, value in message.headers()}
+        return {
+            "topic": TOPIC,
+            "id": headers["X-Event-ID"],
+            "key": message.key().decode() if message.key() is not None else None,
+            "type": headers["content-type"],
+            "headers": headers,
+            "payload": message.value(),
+        }
+
+    @staticmethod
+    def event(message):
+        headers = {name: value.encode() for name, value in message["headers"].items()}
+        return kafka.from_kafka(kafka.KafkaMessage(headers, message["key"], message["payload"]), JSONFormat())
+
+
+BROKERS = {"rabbitmq": RabbitMq, "nats": Nats, "redis": Redis, "kafka": Kafka}
 
 
 def event_document(event):

@@ -14,7 +14,7 @@ use crate::{environment, sdk, skip};
 
 /// Every one of them is a lane of its own.
 const FORMATS: [&str; 3] = ["binary", "structured", "raw"];
-const TOPIC: &str = "orders";
+pub(crate) const TOPIC: &str = "orders";
 const MICROS_PER_MILLI: i64 = 1_000;
 
 /// A broker, and what is its own about finding an event there. Another one is an entry here and a class in `clients.py`.
@@ -22,13 +22,15 @@ pub(crate) struct Broker {
     /// As in `clients.py`, and in the variable that has its URL.
     pub(crate) name: &'static str,
     /// What to write after the URL of the server so that events are found under a place.
-    settings: fn(place: &str) -> String,
+    pub(crate) settings: fn(place: &str) -> String,
     /// What the names of headers begin with that are CloudEvents attributes.
     pub(crate) attributes: &'static str,
     /// Whether their values are encoded as in HTTP.
     pub(crate) is_percent_encoded: bool,
     /// The formats in which somebody who knows no CloudEvents finds the key.
     key_in: &'static [&'static str],
+    /// Whether it may be missing where everything must run.
+    is_optional: bool,
 }
 
 #[cfg(feature = "amqp")]
@@ -39,24 +41,37 @@ const RABBITMQ: Broker = Broker {
     is_percent_encoded: false,
     // AMQP has no place for it.
     key_in: &["binary"],
+    is_optional: false,
 };
 
 #[cfg(feature = "nats")]
-const NATS: Broker = Broker {
+pub(crate) const NATS: Broker = Broker {
     name: "nats",
     settings: |place| format!("prefix={place}"),
     attributes: "ce-",
     is_percent_encoded: true,
     key_in: &FORMATS,
+    is_optional: false,
 };
 
 #[cfg(feature = "redis")]
-const REDIS: Broker = Broker {
+pub(crate) const REDIS: Broker = Broker {
     name: "redis",
     settings: |place| format!("prefix={place}:"),
     attributes: "ce_",
     is_percent_encoded: false,
     key_in: &FORMATS,
+    is_optional: false,
+};
+
+#[cfg(feature = "kafka")]
+pub(crate) const KAFKA: Broker = Broker {
+    name: "kafka",
+    settings: |place| format!("prefix={place}."),
+    attributes: "ce_",
+    is_percent_encoded: false,
+    key_in: &FORMATS,
+    is_optional: true,
 };
 
 #[cfg(feature = "amqp")]
@@ -75,6 +90,12 @@ async fn clients_and_sdks_find_everything_in_nats() {
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_and_sdks_find_everything_in_redis() {
     found_by_others(&REDIS).await;
+}
+
+#[cfg(feature = "kafka")]
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_and_sdks_find_everything_in_kafka() {
+    found_by_others(&KAFKA).await;
 }
 
 /// What is published: JSON, every byte that there is, and an event of which nothing is known but that it is there.
@@ -118,21 +139,35 @@ fn as_cloudevent(event: &Envelope) -> Value {
     })
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The URL of the broker, and a Python with its client; `None`, said on stderr, where there is no such thing.
+pub(crate) fn ground(broker: &Broker, trial: &str) -> Option<(String, PathBuf)> {
+    let variable = format!("POSTHASTE_TEST_{}", broker.name.to_uppercase());
+    let Some(server) = std::env::var_os(&variable).filter(|url| !url.is_empty()) else {
+        let why = format!("{variable} is not set");
+        if broker.is_optional {
+            skip::say_of_optional(trial, &why);
+        } else {
+            skip::say(trial, &why);
+        }
+        return None;
+    };
+    match environment::python("python-clients", &beside("requirements.txt")) {
+        Ok(python) => Some((server.into_string().unwrap(), python)),
+        Err(why) => {
+            skip::say(trial, &why);
+            None
+        }
+    }
 }
 
 async fn found_by_others(broker: &Broker) {
     let trial = format!("clients_and_sdks_find_everything_in_{}", broker.name);
-    let variable = format!("POSTHASTE_TEST_{}", broker.name.to_uppercase());
-    let Some(server) = std::env::var_os(&variable).filter(|url| !url.is_empty()) else {
-        return skip::say(&trial, &format!("{variable} is not set"));
-    };
-    let python = match environment::python("python-clients", &beside("requirements.txt")) {
-        Ok(python) => python,
-        Err(why) => return skip::say(&trial, &why),
-    };
-    let (server, name) = (server.into_string().unwrap(), format!("t-{}", fresh_id()));
+    let Some((server, python)) = ground(broker, &trial) else { return };
+    let name = format!("t-{}", fresh_id());
     let places = FORMATS.map(|format| format!("{name}-{format}"));
     clients(&python, &["prepare", broker.name, &server], &places);
     let events = published();
@@ -219,7 +254,7 @@ fn beside(name: &str) -> PathBuf {
 }
 
 /// Runs the clients and answers what they printed.
-fn clients(python: &Path, arguments: &[&str], places: &[String]) -> String {
+pub(crate) fn clients(python: &Path, arguments: &[&str], places: &[String]) -> String {
     let mut command = Command::new(python);
     // Nothing is left beside the sources.
     command.arg("-B").arg(beside("clients.py")).args(arguments).args(places);

@@ -1,67 +1,124 @@
-//! `posthaste dead … --broker`: a poison event is listed with its reason, counted, shown, and brought back.
+//! `posthaste dead … --broker`: a poison event is listed with its reason, counted, shown, and brought back; with the broker's URL, by
+//! the name of a target, and through a server.
 
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures_util::StreamExt as _;
-use posthaste::broker::amqp::AmqpBroker;
-use posthaste::broker::{Broker as _, Feed, FeedSpec, Reason};
+use posthaste::broker::{Feed, FeedSpec, Reason};
 use posthaste::envelope::{Envelope, fresh_id};
 use posthaste::store::Parcel;
-use posthaste::target::Target as _;
 use posthaste::time::Timestamp;
 use serde_json::Value;
-use tempfile::TempDir;
+
+use crate::folder::{Answer, Folder, Running};
+use crate::{serving, skip};
+
+const OPERATORS: &str = "[server]\noperators = [\"first\"]\n";
 
 struct Group {
     url: String,
     name: String,
-    /// Without a configuration in it.
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl Group {
-    fn command(&self, verb: &[&str]) -> Command {
-        let mut posthaste = Command::new(env!("CARGO_BIN_EXE_posthaste"));
-        posthaste.current_dir(self.folder.path()).arg("dead").args(verb);
-        posthaste.args(["--broker", &self.url, "--group", &self.name]);
-        posthaste
+    /// Of this broker, as it is named on the command line.
+    fn command(&self, broker: &str, verb: &[&str]) -> Command {
+        let at = ["--broker", broker, "--group", &self.name];
+        self.folder.command(&[&["dead"], verb, &at].concat())
     }
 
     fn dead(&self, verb: &[&str]) -> Output {
-        self.command(verb).output().unwrap()
+        self.command(&self.url, verb).output().unwrap()
     }
 
     fn json(&self, verb: &[&str]) -> Value {
-        let answer = self.dead(&[verb, &["--output", "json"]].concat());
+        self.json_at(&self.url, verb)
+    }
+
+    fn json_at(&self, broker: &str, verb: &[&str]) -> Value {
+        let answer = self.command(broker, &[verb, &["--output", "json"]].concat()).output().unwrap();
         assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
         serde_json::from_slice(&answer.stdout).unwrap()
     }
+
+    /// A server that knows the broker as its target `mail`, and its address.
+    fn serve(&self) -> (Running, String) {
+        let target = format!("{OPERATORS}[targets.mail]\nurl = \"{}\"\n", self.url);
+        self.folder.write("posthaste.toml", target);
+        serving::serve(&self.folder)
+    }
 }
 
+/// A broker, and what to write after its URL so that nobody else's events are found there.
+struct Place {
+    variable: &'static str,
+    settings: fn(name: &str) -> String,
+    /// Whether what is published before somebody reads is nobody's.
+    forgets: bool,
+}
+
+const RABBITMQ: Place =
+    Place { variable: "POSTHASTE_TEST_RABBITMQ", settings: |name| format!("exchange={name}"), forgets: true };
+
+const NATS: Place = Place {
+    variable: "POSTHASTE_TEST_NATS",
+    settings: |name| format!("prefix={name}&stream={name}&create_stream=true"),
+    forgets: false,
+};
+
+const REDIS: Place =
+    Place { variable: "POSTHASTE_TEST_REDIS", settings: |name| format!("prefix={name}:"), forgets: false };
+
+#[cfg(feature = "kafka")]
+const KAFKA: Place = Place {
+    variable: "POSTHASTE_TEST_KAFKA",
+    settings: |name| format!("prefix={name}.&create_topics=1"),
+    forgets: false,
+};
+
 /// A group with these events dead, and its feed; `None`, said on stderr, where there is no broker.
-#[expect(clippy::disallowed_methods, reason = "tests learn from the environment where their servers are")]
-async fn group_of_dead(trial: &str, ids: &[String]) -> Option<(Group, Box<dyn Feed>)> {
-    let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
-    let Ok(server) = std::env::var("POSTHASTE_TEST_RABBITMQ") else {
-        assert!(!ci, "POSTHASTE_TEST_RABBITMQ is not set");
-        eprintln!("skipped: {trial}: POSTHASTE_TEST_RABBITMQ is not set");
+async fn group_of_dead(trial: &str, place: &Place, ids: &[String]) -> Option<(Group, Box<dyn Feed>)> {
+    let Some(server) = std::env::var_os(place.variable).filter(|url| !url.is_empty()) else {
+        // Of all servers only this one need not be there.
+        if place.variable == "POSTHASTE_TEST_KAFKA" {
+            eprintln!("skipped: {trial}: {} is not set", place.variable);
+        } else {
+            skip::say(trial, &format!("{} is not set", place.variable));
+        }
         return None;
     };
     let name = format!("t-{}", fresh_id());
-    let group =
-        Group { url: format!("{server}?exchange={name}"), name, folder: tempfile::tempdir().unwrap() };
-    let broker = AmqpBroker::at(&group.url).unwrap();
-    let spec = FeedSpec::new(&group.name, vec!["orders".parse().unwrap()]).prefetch(1_000);
-    let mut feed = broker.feed(&spec).await.unwrap();
+    let url = format!("{}?{}", server.into_string().unwrap(), (place.settings)(&name));
+    let broker = posthaste::broker::open(&url).await.unwrap();
+    let spec = FeedSpec::new(&name, vec!["orders".parse().unwrap()]).prefetch(1_000);
+    let mut feed = None;
+    if place.forgets {
+        feed = Some(broker.feed(&spec).await.unwrap());
+    }
+    publish(&url, ids).await;
+    let mut feed = match feed {
+        Some(feed) => feed,
+        None => broker.feed(&spec).await.unwrap(),
+    };
+    bury(&mut *feed, ids.len()).await;
+    Some((Group { url, name, folder: Folder::new() }, feed))
+}
+
+async fn publish(url: &str, ids: &[String]) {
+    let target = posthaste::target::open(url).unwrap();
     let parcels = ids.iter().map(|id| {
         let mut event = Envelope::new("order.placed", "{\"order\":7}");
         (event.id, event.topic) = (id.clone(), "orders".to_owned());
         Parcel::new(Arc::new(event), 1, false, Timestamp::default())
     });
-    let answers: Vec<_> = broker.deliver(parcels.collect()).collect().await;
-    assert!(answers.iter().all(|answer| answer.result.is_ok()));
-    let mut left = ids.len();
+    let answers: Vec<_> = target.deliver(parcels.collect()).collect().await;
+    assert!(answers.iter().all(|answer| answer.result.is_ok()), "{answers:?}");
+}
+
+async fn bury(feed: &mut dyn Feed, mut left: usize) {
     while left > 0 {
         let deliveries = feed.next(left).await.unwrap();
         left -= deliveries.len();
@@ -71,14 +128,12 @@ async fn group_of_dead(trial: &str, ids: &[String]) -> Option<(Group, Box<dyn Fe
         });
         futures_util::future::try_join_all(burials).await.unwrap();
     }
-    Some((group, feed))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dead_letters_of_a_group_are_listed_shown_redriven_and_discarded() {
-    let dead = ["poison", "rubbish"].map(str::to_owned);
-    let Some((group, mut feed)) = group_of_dead("dead_letters_of_a_group", &dead).await else { return };
-
+/// Listed, counted, shown, brought back and given up: by the URL, by the name of a target, and through a server.
+async fn operated(trial: &str, place: &Place) {
+    let ids = ["poison", "rubbish", "waste", "slow-1", "slow-2", "slow-3", "slow-4"].map(str::to_owned);
+    let Some((group, mut feed)) = group_of_dead(trial, place, &ids).await else { return };
     let listed = String::from_utf8(group.dead(&["list"]).stdout).unwrap();
     assert!(
         listed.contains("poison") && listed.contains("smell") && listed.contains("rubbish smells"),
@@ -86,17 +141,94 @@ async fn dead_letters_of_a_group_are_listed_shown_redriven_and_discarded() {
     );
     let shown = String::from_utf8(group.dead(&["show", "poison"]).stdout).unwrap();
     assert!(shown.contains("{\"order\":7}") && shown.contains("poison smells"), "{shown}");
+    assert!(
+        shown.contains("history") && shown.contains(&format!("dead in {}: smell", group.name)),
+        "{shown}"
+    );
     let counted = group.json(&["redrive", "--id", "poison", "--dry-run"]);
     assert_eq!((&counted["matched"], &counted["changed"]), (&1.into(), &0.into()), "{counted}");
+    assert_eq!(counted["partial"], false, "{counted}");
     let unasked = group.dead(&["redrive", "--id", "poison"]);
     assert_eq!(unasked.status.code(), Some(2), "without --yes nothing is done");
     assert_eq!(group.json(&["redrive", "--id", "poison", "--yes"])["changed"], 1);
-    assert_eq!(feed.next(1).await.unwrap().remove(0).envelope.id, "poison", "it came back");
-    assert_eq!(group.json(&["discard", "--yes"])["changed"], 1);
+    let back = feed.next(1).await.unwrap().remove(0);
+    assert_eq!(back.envelope.id, "poison", "it came back");
+    back.receipt.ack().await.unwrap();
+
+    // Four at two a second: the first step is at once, the others wait.
+    let begun = Instant::now();
+    let slow = ["slow-1", "slow-2", "slow-3", "slow-4"].map(|id| ["--id", id]).concat();
+    assert_eq!(group.json(&[&["redrive", "--yes", "--rate", "2/s"], &slow[..]].concat())["changed"], 4);
+    assert!(begun.elapsed().as_millis() >= 1_500, "{:?}", begun.elapsed());
+    let mut left = 4;
+    while left > 0 {
+        for delivery in feed.next(left).await.unwrap() {
+            left -= 1;
+            delivery.receipt.ack().await.unwrap();
+        }
+    }
+
+    let (mut server, address) = group.serve();
+    let by_name = group.json_at("mail", &["list"]);
+    assert_eq!(by_name["events"].as_array().unwrap().len(), 2, "{by_name:#}");
+    let through = ["--server", &format!("http://{address}")];
+    let ask = |verb: &[&str]| group.json_at("mail", &[verb, &through].concat());
+    assert_eq!(ask(&["list"])["events"], by_name["events"]);
+    assert_eq!(ask(&["list", "--by", "code"])["codes"][0]["events"], 2);
+    assert_eq!(ask(&["show", "rubbish"])["data"]["order"], 7);
+    assert_eq!(ask(&["redrive", "--dry-run"])["matched"], 2);
+    assert_eq!(ask(&["discard", "--id", "waste", "--yes"])["changed"], 1);
+    let by_url = group.command(&group.url, &[&["list"], &through[..]].concat()).output().unwrap();
+    Answer::from(by_url).assert_failed(2, &["names of its targets"]);
+    server.signal("TERM");
+    assert_eq!(server.code(), 0);
+    let unknown = group.command("post", &["list"]).output().unwrap();
+    Answer::from(unknown).assert_failed(3, &["there is no target \"post\""]);
+
+    assert_eq!(group.json_at("mail", &["discard", "--yes"])["changed"], 1);
     assert_eq!(group.json(&["list"])["events"], Value::Array(Vec::new()));
     assert_eq!(group.dead(&["redrive", "--yes"]).status.code(), Some(6), "nothing is left");
-    let wrong = Group { url: "amqp://127.0.0.1:1".to_owned(), ..group }.dead(&["list"]);
-    assert_eq!(wrong.status.code(), Some(5), "{}", String::from_utf8_lossy(&wrong.stderr));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_are_operated_in_rabbitmq() {
+    operated("dead_letters_are_operated_in_rabbitmq", &RABBITMQ).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_are_operated_in_nats() {
+    operated("dead_letters_are_operated_in_nats", &NATS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_are_operated_in_redis() {
+    operated("dead_letters_are_operated_in_redis", &REDIS).await;
+}
+
+#[cfg(feature = "kafka")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_are_operated_in_kafka() {
+    operated("dead_letters_are_operated_in_kafka", &KAFKA).await;
+}
+
+#[test]
+fn a_broker_that_is_away_is_no_store_that_is_away() {
+    let folder = Folder::new();
+    let away = ["dead", "list", "--broker", "amqp://127.0.0.1:1", "--group", "g"];
+    folder.run(&away).assert_failed(5, &["list dead events"]);
+}
+
+/// A look has its limits: what it counted is told as a part.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_count_that_stops_at_its_limit_says_so() {
+    let ids: Vec<String> = (0..10_001).map(|number| format!("e-{number:05}")).collect();
+    let trial = "a_count_that_stops_at_its_limit_says_so";
+    let Some((group, _feed)) = group_of_dead(trial, &REDIS, &ids).await else { return };
+    let counted = group.json(&["discard", "--dry-run"]);
+    assert_eq!((&counted["matched"], &counted["partial"]), (&10_000.into(), &true.into()), "{counted:.200}");
+    let asked = Answer::from(group.dead(&["discard"]));
+    asked.assert_failed(2, &["discard at least 10000 dead events"]);
+    assert_eq!(group.json(&["discard", "--yes"])["changed"], 10_001);
 }
 
 /// A redrive of many is stopped by a signal as soon as the first came back: it says how far it came, and everything is either back
@@ -104,8 +236,10 @@ async fn dead_letters_of_a_group_are_listed_shown_redriven_and_discarded() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redrive_that_is_stopped_says_how_far_it_came_and_leaves_the_rest_dead() {
     let all: Vec<String> = (0..2_000).map(|number| format!("e-{number:04}")).collect();
-    let Some((group, mut feed)) = group_of_dead("a_redrive_that_is_stopped", &all).await else { return };
-    let mut redrive = group.command(&["redrive", "--yes", "--output", "json"]);
+    let Some((group, mut feed)) = group_of_dead("a_redrive_that_is_stopped", &RABBITMQ, &all).await else {
+        return;
+    };
+    let mut redrive = group.command(&group.url, &["redrive", "--yes", "--output", "json"]);
     let redrive = redrive.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let first = feed.next(1).await.unwrap();
     let kill = Command::new("kill").args(["-INT", &redrive.id().to_string()]).status().unwrap();

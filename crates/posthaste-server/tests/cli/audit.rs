@@ -62,7 +62,7 @@ fn the_record_is_read_in_pages_and_by_what_is_asked_for() {
     assert!(folder.ok(&["audit", "--limit", "2"]).stderr.contains("--after"));
     assert_eq!(verbs(&folder.json(&["audit", "--actor", "nobody"])), [""; 0]);
     assert_eq!(folder.json(&["audit", "--since", "1h"])["entries"].as_array().unwrap().len(), 6);
-    folder.sql("UPDATE posthaste_audit SET at = at - 7200000000");
+    folder.sql("DROP TRIGGER posthaste_audit_update; UPDATE posthaste_audit SET at = at - 7200000000");
     assert_eq!(verbs(&folder.json(&["audit", "--since", "1h"])), [""; 0]);
     assert_eq!(folder.run(&["audit", "--verb", "sing"]).code, 2);
     folder.run(&["audit", "--after", "x"]).assert_failed(2, &["is not a page"]);
@@ -91,6 +91,18 @@ fn the_server_answers_with_the_same_record_as_the_store() {
     stranger.assert_failed(3, &["refused the API key"]);
     running.signal("TERM");
     assert_eq!(running.code(), 0);
+}
+
+#[test]
+fn nobody_changes_the_record_in_passing() {
+    let folder = with_dead();
+    folder.ok(&["lane", "pause", "main"]);
+    let file = rusqlite::Connection::open(folder.path("posthaste.db")).unwrap();
+    for statement in ["UPDATE posthaste_audit SET actor = 'eve'", "DELETE FROM posthaste_audit"] {
+        let error = file.execute_batch(statement).unwrap_err();
+        assert!(error.to_string().contains("only added to"), "{error}");
+    }
+    assert_eq!(verbs(&folder.json(&["audit"])), ["pause"]);
 }
 
 /// A relay that drives a lane with other settings changes it too.

@@ -95,7 +95,7 @@ fn dead_events_are_counted_by_code() {
     };
     assert_eq!(only(&["--error", "no ANSWER"]), ["timeout"]);
     assert_eq!(only(&["--lane", "main", "--code", "http 400"]), ["http 400"]);
-    assert_eq!(only(&["--lane", "other"]), Vec::<Value>::new());
+    folder.run(&["dead", "list", "--by", "code", "--lane", "other"]).assert_failed(6, &["no lane other"]);
     let table = folder.ok(&["dead", "list", "--by", "code"]).text().to_owned();
     assert!(table.contains("LAST SEEN") && table.contains("http 400"), "{table}");
     folder.run(&["dead", "list", "--by", "code", "--type", "x"]).assert_failed(2, &["one by one"]);
@@ -127,4 +127,49 @@ fn events_are_found_and_redriven_by_a_text_in_their_error() {
     assert_eq!(running.code(), 0);
     assert_eq!(folder.json(&["dead", "redrive", "--lane", "main", "--error", "no answer"])["changed"], 1);
     assert_eq!(folder.json(&["lane", "list"])["lanes"][0]["dead"], 3);
+}
+
+/// Three dead events, and after them more that are retried than a page looks at.
+fn with_dead_below_many() -> Folder {
+    let folder = with_dead();
+    folder.sql(
+        "INSERT INTO posthaste_events (event_id, event_type, payload)
+         WITH RECURSIVE n(n) AS (SELECT 100 UNION ALL SELECT n + 1 FROM n WHERE n < 21100) SELECT n, 'x', '{}' FROM n;
+         INSERT INTO posthaste_parked (lane, seq, state, available_at, attempts, first_failed_at)
+         SELECT 'main', seq, CASE seq WHEN 4 THEN 'scheduled' ELSE 'retrying' END, 9000000000000000, 1, created_at
+         FROM posthaste_events WHERE seq > 3;
+         UPDATE posthaste_lanes SET position = 21104, accepted = accepted + 21001, waiting = 21001",
+    );
+    folder
+}
+
+#[test]
+fn dead_events_are_found_below_any_number_of_others() {
+    let folder = with_dead_below_many();
+    let ids = |arguments: &[&str]| -> Vec<Value> {
+        let page = folder.json(arguments);
+        page["events"].as_array().unwrap().iter().map(|event| event["id"].clone()).collect()
+    };
+    assert_eq!(ids(&["dead", "list"]), ["3", "2", "1"]);
+    assert_eq!(ids(&["dead", "list", "--lane", "main", "--limit", "2"]), ["3", "2"]);
+    assert_eq!(ids(&["event", "list", "--state", "scheduled"]), ["100"], "it reads on where a page has none");
+    let dry = folder.json(&["dead", "redrive", "--lane", "main", "--dry-run"]);
+    assert_eq!((&dry["matched"], dry["sample"].as_array().unwrap().len()), (&Value::from(3), 3), "{dry:#}");
+    let lane = folder.json(&["lane", "show", "main"]);
+    assert_eq!((&lane["waiting"], lane.get("retrying")), (&Value::from(21_001), None), "too many to count");
+}
+
+#[test]
+fn a_lane_that_is_not_there_is_told() {
+    let folder = with_dead();
+    let (mut running, address) = serve(&folder);
+    let server = format!("http://{address}");
+    for at in [["--store", "sqlite://posthaste.db"], ["--server", &server]] {
+        for verb in [&["dead", "list"][..], &["event", "list"], &["dead", "list", "--by", "code"]] {
+            let asked = [verb, &["--lane", "mian"], &at].concat();
+            folder.run(&asked).assert_failed(6, &["no lane mian"]);
+        }
+    }
+    running.signal("TERM");
+    assert_eq!(running.code(), 0);
 }

@@ -4,7 +4,9 @@ use std::io::{BufRead, BufReader};
 
 use serde_json::Value;
 
+use crate::dead::with_dead;
 use crate::folder::{Folder, Running};
+use crate::server::serve;
 
 #[test]
 fn a_published_payload_is_shown_byte_for_byte() {
@@ -31,6 +33,77 @@ fn bytes_that_are_no_text_pass_through_files_and_pipes() {
         let shown = folder.ok(&["event", "show", &id]);
         assert!(shown.text().contains("256 bytes that are no plain text"), "{}", shown.text());
     }
+}
+
+#[test]
+fn a_payload_is_shown_as_text_json_and_byte_by_byte() {
+    let folder = Folder::new();
+    let id = folder.publish("x", r#"{"b":1.50,"a":[]}"#);
+    let shown = |how: &str| folder.ok(&["event", "show", &id, "--as", how]).text().to_owned();
+    assert!(shown("json").ends_with("\n\n{\n  \"b\": 1.50,\n  \"a\": []\n}\n"), "{}", shown("json"));
+    assert!(shown("text").ends_with("\n\n{\"b\":1.50,\"a\":[]}\n"), "{}", shown("text"));
+    let line = "00000000  7b 22 62 22 3a 31 2e 35  30 2c 22 61 22 3a 5b 5d  |{\"b\":1.50,\"a\":[]|\n";
+    assert!(shown("hex").contains(line), "{}", shown("hex"));
+    folder.write("bytes", [0x1b, b'[', 0xff]);
+    let publish = ["publish", "--type", "x", "--content-type", "image/png", "--data-file", "bytes"];
+    let bytes = folder.ok(&publish).text().trim().to_owned();
+    assert!(folder.ok(&["event", "show", &bytes]).text().contains("--as hex"));
+    assert!(folder.ok(&["event", "show", &bytes, "--as", "text"]).text().ends_with("\n\n\\u{1b}[\u{fffd}\n"));
+    folder.run(&["event", "show", &bytes, "--as", "json"]).assert_failed(2, &["it is not JSON"]);
+    assert_eq!(folder.run(&["event", "show", &bytes, "--as", "hex", "--payload"]).code, 2);
+}
+
+#[test]
+fn of_two_events_with_one_id_the_source_says_which() {
+    let folder = Folder::new();
+    for source in ["/shop", "/stock"] {
+        folder.ok(&["publish", "--type", "x", "--id", "1", "--source", source, "--data", "{}"]);
+    }
+    folder.run(&["event", "show", "1"]).assert_failed(2, &["several sources", "--source", "/shop, /stock"]);
+    assert_eq!(folder.json(&["event", "show", "1", "--source", "/shop"])["source"], "/shop");
+    folder.run(&["event", "show", "1", "--source", "/moon"]).assert_failed(6, &["find an event"]);
+    let (mut running, address) = serve(&folder);
+    let server = ["--server", &format!("http://{address}")];
+    let ask = |arguments: &[&str]| folder.run(&[&["event", "show", "1"], arguments, &server].concat());
+    ask(&[]).assert_failed(2, &["several sources", "source"]);
+    assert!(ask(&["--source", "/stock"]).text().contains("/stock"));
+    running.signal("TERM");
+    assert_eq!(running.code(), 0);
+}
+
+/// Died, sent again, died again, and put off: as the lane and the record know it, from the store as by a server.
+#[test]
+fn what_happened_to_an_event_is_shown_in_its_order() {
+    let folder = with_dead();
+    folder.ok(&["dead", "redrive", "--lane", "main", "--id", "2"]);
+    folder.ok(&["event", "schedule", "--lane", "main", "--id", "2", "--at", "1d"]);
+    folder.ok(&["event", "bury", "--lane", "main", "--type", "x", "--reason", "a typo", "--rate", "100/s"]);
+    folder.ok(&["lane", "pause", "main"]);
+    let shown = folder.json(&["event", "show", "2"]);
+    let told: Vec<_> = shown["history"].as_array().unwrap().iter().map(|known| &known["what"]).collect();
+    assert_eq!(told[0], "taken in", "{shown:#}");
+    let place =
+        |what: &str| told.iter().position(|told| *told == what).unwrap_or_else(|| panic!("{shown:#}"));
+    assert!(place("redrive") < place("schedule") && place("schedule") < place("bury"), "{shown:#}");
+    assert!(!told.iter().any(|told| *told == "pause"), "that was not about events");
+    let (redrive, bury) = (&shown["history"][place("redrive")], &shown["history"][place("bury")]);
+    assert_eq!(
+        (&redrive["maybe"], &bury["maybe"], &bury["detail"]),
+        (&Value::Null, &true.into(), &"a typo".into())
+    );
+    let text = folder.ok(&["event", "show", "2"]).text().to_owned();
+    for said in
+        ["  code        buried", "  dead since  ", "history       ", "redrive in main by ", "a typo (of many"]
+    {
+        assert!(text.contains(said), "{said:?} is not in {text}");
+    }
+    let other = folder.json(&["event", "show", "1"]);
+    assert!(!other["history"].to_string().contains("redrive"), "that named another: {other:#}");
+    let (mut running, address) = serve(&folder);
+    let by_server = folder.json(&["event", "show", "2", "--server", &format!("http://{address}")]);
+    assert_eq!(by_server, shown);
+    running.signal("TERM");
+    assert_eq!(running.code(), 0);
 }
 
 #[test]

@@ -95,3 +95,36 @@ fn pruning_what_consumers_remember_needs_a_yes_and_leaves_the_young() {
     assert_eq!(folder.json(&[&prune[..], &["--yes"]].concat())["matched"], 0, "the young one stays");
     assert_eq!(folder.json(&["event", "list"])["events"].as_array().map(Vec::len), Some(3), "no event went");
 }
+
+#[test]
+fn what_a_seek_passes_is_given_up_and_what_is_unread_is_marked_as_an_estimate() {
+    let folder = delivered();
+    for n in 0..2 {
+        folder.publish("x", &n.to_string());
+    }
+    let shown = lane(&folder);
+    assert_eq!((&shown["unread"], &shown["unread_is_estimate"]), (&Value::from(2), &Value::from(true)));
+    for verb in [&["lane", "list"][..], &["stats"], &["lane", "show", "main"]] {
+        let text = folder.ok(verb).text().to_owned();
+        assert!(text.contains("~2"), "{text}");
+    }
+    folder.ok(&["lane", "seek", "main", "--to", "end", "--yes"]);
+    let shown = lane(&folder);
+    let totals = ["accepted", "delivered", "discarded", "unread"].map(|name| shown[name].as_u64());
+    assert_eq!(totals, [5, 3, 2, 0].map(Some), "{shown:#}");
+    let record = folder.json(&["audit", "--verb", "seek"]);
+    assert_eq!(record["entries"][0]["changed"], 2, "{record:#}");
+}
+
+#[test]
+fn half_a_lane_is_not_brought_back() {
+    let folder = delivered();
+    folder.sql("UPDATE posthaste_lanes SET state = 'error', reason = 'being removed; repeat the removal to finish it'");
+    for verb in ["resume", "pause"] {
+        folder.run(&["lane", verb, "main"]).assert_failed(2, &["being removed", "lane remove main --yes"]);
+    }
+    folder.ok(&["lane", "resume", "--all"]);
+    assert_eq!(lane(&folder)["state"], "error");
+    folder.ok(&["lane", "remove", "main", "--yes"]);
+    assert_eq!(folder.json(&["lane", "list"])["lanes"], Value::Array(vec![]));
+}

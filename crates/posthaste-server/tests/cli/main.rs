@@ -10,12 +10,17 @@ mod dead;
 mod deploy;
 #[path = "../http_process/disk.rs"]
 mod disk;
+#[path = "../brokers/environment.rs"]
+#[expect(dead_code, reason = "shared with the tests of brokers, which need more languages")]
+mod environment;
 mod event;
 mod folder;
+mod jobs;
 mod lane;
 mod output;
 mod relay;
 mod server;
+mod serving;
 #[path = "../http_process/skip.rs"]
 mod skip;
 mod store;

@@ -1,21 +1,12 @@
 //! Verbs that ask a server which runs.
 
-use std::io::{BufRead, BufReader};
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::folder::{Answer, Folder, Running};
-
-/// A server in this folder, and its address.
-pub(crate) fn serve(folder: &Folder) -> (Running, String) {
-    let mut running = Running(folder.command(&["serve", "--listen", "127.0.0.1:0"]).spawn().unwrap());
-    let lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
-    let address = lines.map_while(Result::ok).find_map(|line| {
-        let (_, address) = line.split_once("http://")?;
-        Some(address.trim().to_owned())
-    });
-    (running, address.expect("it says where it listens"))
-}
+use crate::folder::{Answer, Folder};
+pub(crate) use crate::serving::serve;
 
 /// The same verbs as without a server, by the configured address and the key that lies in the folder.
 #[test]
@@ -37,6 +28,29 @@ fn verbs_find_the_server_and_its_key_by_themselves() {
     run(&["event", "show", "nobody"]).assert_failed(6, &["nobody"]);
     running.signal("TERM");
     assert_eq!(running.code(), 0);
+}
+
+/// Somebody else listens at the configured address: the store is asked, and the key stays here.
+#[test]
+fn whoever_listens_at_the_address_learns_no_key_before_it_is_known() {
+    let folder = Folder::new();
+    let id = folder.publish("x", "{}");
+    folder.write("posthaste.key", "ph_secret\n");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let stranger = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut heard = [0; 4096];
+        let length = stream.read(&mut heard).unwrap();
+        let answer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+        stream.write_all(answer.as_bytes()).unwrap();
+        String::from_utf8_lossy(&heard[..length]).into_owned()
+    });
+    let listed =
+        folder.command(&["event", "list"]).env("POSTHASTE__SERVER__LISTEN", address).output().unwrap();
+    assert!(Answer::from(listed).text().contains(&id), "the store answers");
+    let heard = stranger.join().unwrap();
+    assert!(heard.starts_with("GET /version") && !heard.contains("ph_secret"), "{heard}");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! A store that can be made to fail, to hang and to panic.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use posthaste::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Page};
+use posthaste::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Pace, Page};
 use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
 use posthaste::memory::Memory;
@@ -14,6 +14,9 @@ use posthaste::schema::{Keyring, Schema, SchemaStatus};
 use posthaste::store::{Claimed, Lease, Owner, Parcel, Room, Settled, Standing, Store, Then};
 use posthaste::target::{Answer, Capabilities, Target};
 use posthaste::{BoxFuture, BoxStream, Error, Result};
+use tokio::time::Instant;
+
+use crate::client::DEADLINE;
 
 /// How the store is.
 #[derive(Clone, Copy)]
@@ -23,6 +26,8 @@ pub(crate) enum Mood {
     Away,
     Hanging,
     Panicking,
+    /// A command goes on, step by step, until it is stopped.
+    Endless,
 }
 
 /// Changes how a store is, from outside.
@@ -89,6 +94,62 @@ impl Target for FaultyTarget {
     }
 }
 
+/// A target that answers nothing, and, when it is told to, keeps the thread of whoever sends.
+pub(crate) struct Held {
+    capabilities: Capabilities,
+    sent: AtomicU32,
+    is_holding: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Self {
+            capabilities: Capabilities::sink(),
+            sent: AtomicU32::new(0),
+            is_holding: Mutex::new(false),
+            changed: Condvar::new(),
+        }
+    }
+}
+
+impl Held {
+    pub(crate) fn hold(&self) {
+        *self.is_holding.lock().expect("nobody panics") = true;
+    }
+
+    pub(crate) fn let_go(&self) {
+        *self.is_holding.lock().expect("nobody panics") = false;
+        self.changed.notify_all();
+    }
+
+    /// Waits until so much was sent.
+    pub(crate) async fn until_sent(&self, times: u32) {
+        let begun = Instant::now();
+        while self.sent.load(Ordering::SeqCst) < times {
+            assert!(begun.elapsed() < DEADLINE, "nothing is sent");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+impl Target for Held {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn deliver(&self, _: Vec<Parcel>) -> BoxStream<'_, Answer> {
+        self.sent.fetch_add(1, Ordering::SeqCst);
+        let holding = self.is_holding.lock().expect("nobody panics");
+        drop(self.changed.wait_while(holding, |is_holding| *is_holding).expect("nobody panics"));
+        Box::pin(futures_util::stream::pending())
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
 impl Admin for Faulty {
     fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
         self.answer(self.store.lanes())
@@ -105,6 +166,26 @@ impl Admin for Faulty {
         by: &'a Actor,
     ) -> BoxFuture<'a, Result<Applied>> {
         self.answer(self.store.apply(filter, command, by))
+    }
+
+    fn apply_paced<'a>(
+        &'a self,
+        filter: &'a Filter,
+        command: Command,
+        by: &'a Actor,
+        pace: &'a Pace<'a>,
+    ) -> BoxFuture<'a, Result<Applied>> {
+        if self.switch.0.load(Ordering::SeqCst) != Mood::Endless as u8 {
+            return self.answer(self.store.apply_paced(filter, command, by, pace));
+        }
+        Box::pin(async move {
+            let mut so_far = Applied::default();
+            while pace.after(so_far).await.is_continue() {
+                so_far = Applied::new(so_far.matched + 1, so_far.changed + 1);
+                tokio::task::yield_now().await;
+            }
+            Ok(so_far)
+        })
     }
 }
 

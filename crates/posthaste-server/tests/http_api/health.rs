@@ -1,15 +1,19 @@
 //! A store that is away: the process lives, says so, and tells no secrets.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use posthaste::lane::LaneSpec;
 use posthaste::memory::Memory;
+use posthaste::relay::{Lane, Relay};
 use posthaste::store::{Owner, Store as _};
 use posthaste_server::http::Watched;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::client::{Answer, Client, DEADLINE};
-use crate::faulty::{Faulty, FaultyTarget, Mood, Switch};
+use crate::faulty::{Faulty, FaultyTarget, Held, Mood, Switch};
 use crate::stand::{Stand, Times};
 
 async fn faulty_stand() -> (Stand, Switch) {
@@ -73,7 +77,8 @@ async fn a_store_that_hangs_makes_the_server_unready_within_seconds() {
 async fn stand_with_target(are_needed: bool) -> (Stand, Switch) {
     let switch = Switch::default();
     let target: Arc<dyn posthaste::target::Target> = Arc::new(FaultyTarget::new(switch.clone()));
-    let watched = Watched { targets: vec![("target mail".to_owned(), target)], are_needed };
+    let targets = vec![("target mail".to_owned(), target)];
+    let watched = Watched { targets, are_needed, ..Watched::default() };
     let wrap = |memory| Arc::new(memory) as Arc<dyn posthaste::schema::Backend>;
     (Stand::watching(Memory::new(), wrap, Times::default(), watched).await, switch)
 }
@@ -120,6 +125,37 @@ async fn whoever_takes_events_is_ready_without_its_targets() {
     stand.stopped().await;
 }
 
+/// A relay whose target first does not answer, which is nobody's end, and then holds on to the thread, which is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_process_whose_loop_does_not_turn_is_not_alive() {
+    let memory = Memory::new();
+    let (held, let_go) = (Arc::new(Held::default()), Arc::new(Notify::new()));
+    let target: Arc<dyn posthaste::target::Target> = Arc::<Held>::clone(&held);
+    let lane = Lane::named("main").expect("a name").to(target).lease(Duration::from_millis(200));
+    let relay = Relay::new(Arc::new(memory.clone())).lane(lane.timeout(Duration::from_millis(100)));
+    // Nobody waits here for as long as the process would.
+    let loops = relay.heartbeats().into_iter().map(|beat| beat.patience(Duration::from_secs(2))).collect();
+    let watched = Watched { loops, ..Watched::default() };
+    let wrap = |memory| Arc::new(memory) as Arc<dyn posthaste::schema::Backend>;
+    let stand = Stand::watching(memory, wrap, Times::default(), watched).await;
+    let mut relaying = JoinSet::new();
+    let stop = Arc::clone(&let_go);
+    relaying.spawn(relay.run(async move { stop.notified().await }));
+
+    stand.client.publish(r#"{"type":"x"}"#).await;
+    held.until_sent(3).await;
+    assert_eq!(stand.stranger().get("/healthz").await.status, 200, "a target that is silent stops no loop");
+    held.hold();
+    stand.client.publish(r#"{"type":"y"}"#).await;
+    let dead = eventually(&stand.stranger(), "/healthz", 503).await;
+    assert!(dead.text().starts_with("lane main: its loop has not turned for "), "{}", dead.text());
+    held.let_go();
+    eventually(&stand.stranger(), "/healthz", 200).await;
+    let_go.notify_one();
+    tokio::time::timeout(DEADLINE, relaying.join_next()).await.expect("the relay ends");
+    stand.stopped().await;
+}
+
 #[tokio::test]
 async fn a_start_is_over_when_the_store_was_there_once() {
     let (stand, switch) = faulty_stand().await;
@@ -147,7 +183,7 @@ async fn what_is_to_be_done_is_counted_under_the_names_of_the_reference() {
     for client in [&stand.client, &stand.admin] {
         let stats = client.get("/stats").await.json();
         assert_eq!((&stats["pending_count"], &stats["retrying_count"]), (&2.into(), &0.into()), "{stats}");
-        assert!(stats["oldest_age_sec"].as_f64().is_some_and(|age| age < 3600.0), "{stats}");
+        assert!(stats["oldest_age_sec"].as_i64().is_some_and(|age| age < 3600), "{stats}");
         assert_eq!(stats["dead_count"], 0);
     }
     switch.set(Mood::Away);

@@ -6,6 +6,8 @@ mod commands;
 mod faulty;
 mod health;
 mod hostile;
+mod jobs;
+mod letters;
 mod look;
 mod openapi;
 mod publish;

@@ -9,7 +9,7 @@ use crate::stand::Stand;
 
 /// A path of the document with something in the place of its names.
 fn filled(path: &str) -> String {
-    path.replace("{id}", "1").replace("{lane}", "main").replace("{verb}", "pause")
+    path.replace("{id}", "1").replace("{lane}", "main").replace("{verb}", "pause").replace("{job}", "1")
 }
 
 /// The document's operations, by path.

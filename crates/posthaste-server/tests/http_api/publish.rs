@@ -93,7 +93,7 @@ async fn limits_hold_exactly_at_their_boundary() {
 
     let narrow = |bytes: usize| at(bytes).replace("{\"type\"", "{\"topic\":\"narrow.x\",\"type\"");
     assert_eq!(stand.client.publish(narrow(100)).await.status, 201);
-    assert!(stand.client.publish(narrow(101)).await.problem(413).contains("lane narrow takes 100"));
+    assert!(stand.client.publish(narrow(101)).await.problem(413).contains("the limit is 100"));
 
     let binary = [("ce-specversion", "1.0"), ("ce-type", "x"), ("ce-id", "b"), ("ce-source", "/s")];
     assert_eq!(stand.client.post(&binary, vec![7; PAYLOAD_BYTES_MAX]).await.status, 201);

@@ -6,8 +6,13 @@ use std::time::Duration;
 
 use posthaste::memory::Memory;
 use posthaste::schema::{Backend, Keyring as _};
+use posthaste::store::Parcel;
+use posthaste::target::{Answer, Capabilities, Target};
+use posthaste::{BoxFuture, BoxStream};
 use posthaste_server::config::payload::LaneLimits;
-use posthaste_server::http::{App, ConnectionLimits, Face, Limits, Metrics, Server, Watched, router};
+use posthaste_server::http::{
+    App, ConnectionLimits, Face, Letters, Limits, Metrics, Server, Watched, router,
+};
 use posthaste_server::keys::ApiKey;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -33,6 +38,7 @@ pub(crate) struct Stand {
     pub(crate) scoped: Vec<(&'static str, Client)>,
     /// Asks the admin address, without a key.
     pub(crate) admin: Client,
+    app: Arc<App>,
     stop: CancellationToken,
     tasks: JoinSet<()>,
 }
@@ -73,10 +79,26 @@ impl Stand {
         Self::watching(memory, wrap, times, Watched::default()).await
     }
 
-    /// The same, with targets on which it depends.
+    /// The same, with targets on which it depends, and loops that must turn.
     pub(crate) async fn watching(
         memory: Memory,
         wrap: impl FnOnce(Memory) -> Arc<dyn Backend>,
+        times: Times,
+        watched: Watched,
+    ) -> Self {
+        Self::made(memory, wrap, Letters::default(), times, watched).await
+    }
+
+    /// On an empty store, beside these dead letters of brokers.
+    pub(crate) async fn beside(letters: Letters) -> Self {
+        let wrap = |memory| Arc::new(memory) as Arc<dyn Backend>;
+        Self::made(Memory::new(), wrap, letters, Times::default(), Watched::default()).await
+    }
+
+    async fn made(
+        memory: Memory,
+        wrap: impl FnOnce(Memory) -> Arc<dyn Backend>,
+        letters: Letters,
         times: Times,
         watched: Watched,
     ) -> Self {
@@ -100,7 +122,7 @@ impl Stand {
             operators: operators.map(|operator| operator.parse().expect("an operator")).into(),
         };
         let metrics = Metrics::install().expect("nobody else installs one");
-        let app = App::new(wrap(memory), limits, metrics, watched);
+        let app = App::new(wrap(memory), letters, limits, metrics, watched);
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         let mut addresses: Vec<SocketAddr> = Vec::new();
         for face in [Face::Public, Face::Admin] {
@@ -114,7 +136,7 @@ impl Stand {
         let with = |key: ApiKey| Client { key: Some(key.expose().to_owned()), ..client.clone() };
         let scoped = scoped.into_iter().map(|(scope, key)| (scope, with(key))).collect();
         let admin = Client { address: addresses[1], key: None };
-        Self { client, operator, scoped, admin, stop, tasks }
+        Self { client, operator, scoped, admin, app, stop, tasks }
     }
 
     /// Asks without a key.
@@ -125,6 +147,11 @@ impl Stand {
     /// Asks for the end.
     pub(crate) fn ask_to_stop(&self) {
         self.stop.cancel();
+    }
+
+    /// Waits until its commands have stopped, as at the end of the process.
+    pub(crate) async fn commands_ended(&self) {
+        self.app.commands_ended(DEADLINE).await;
     }
 
     /// Waits for the end; a hang fails the test.
@@ -138,7 +165,25 @@ impl Stand {
 /// A lane of these topics that takes little.
 fn narrow_lane() -> LaneLimits {
     let topics = vec!["narrow.#".parse().expect("that is a pattern")];
-    [("narrow".to_owned(), topics, NARROW_BYTES_MAX)].into_iter().collect()
+    let target: Arc<dyn Target> = Arc::new(Narrow(Capabilities::sink().payload_bytes_max(NARROW_BYTES_MAX)));
+    [("narrow".to_owned(), topics, target)].into_iter().collect()
+}
+
+/// A target that nobody delivers to.
+struct Narrow(Capabilities);
+
+impl Target for Narrow {
+    fn capabilities(&self) -> &Capabilities {
+        &self.0
+    }
+
+    fn deliver(&self, _: Vec<Parcel>) -> BoxStream<'_, Answer> {
+        unreachable!("no relay runs here")
+    }
+
+    fn ping(&self) -> BoxFuture<'_, posthaste::Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 fn connections(times: Times) -> ConnectionLimits {

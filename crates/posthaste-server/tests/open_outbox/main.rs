@@ -34,10 +34,17 @@ fn main() -> ExitCode {
     for (store, variable) in [("postgres", POSTGRES), ("mariadb", MARIADB)] {
         trials.extend(requirements(store, from_env(variable).ok_or(variable)));
     }
+    for profile in ["servicekit", "axcom", "debezium"] {
+        trials.push(profiled(profile, from_env(POSTGRES).ok_or(POSTGRES)));
+    }
     trials.push(Trial::test("a_small_relay_that_makes_no_mistake_passes", || {
         let report = run("sqlite://shop.db", &["--relay", &small_relay("none")]);
         let failed: Report = report.into_iter().filter(|(_, (result, _))| result == "failed").collect();
         judge(failed.is_empty(), &failed)
+    }));
+    trials.push(Trial::test("what_is_set_for_another_relay_leads_the_kit_to_no_other_table", || {
+        leads_to_no_other_table();
+        Ok(())
     }));
     for (mistake, broken) in small::MISTAKES {
         let name = format!("a_relay_that_{}_is_caught", mistake.replace(' ', "_"));
@@ -65,15 +72,7 @@ fn requirements(store: &'static str, url: Result<String, &'static str>) -> Vec<T
         Trial::ignorable_test(format!("{store}::{id}"), move || {
             let url = match url {
                 Ok(url) => url,
-                Err(variable) => {
-                    let why = format!("{variable} is not set");
-                    assert!(
-                        from_env("CI").is_none_or(|ci| ci != "true"),
-                        "{why}; with CI=true that is a failure"
-                    );
-                    eprintln!("skipped: {store}::{id}: {why}");
-                    return Ok(Completion::ignored_with(why));
-                }
+                Err(variable) => return Ok(skipped(&format!("{store}::{id}"), variable)),
             };
             let report = report.get_or_init(|| run(&url, &[]));
             let (result, evidence) = &report[&id];
@@ -88,6 +87,27 @@ fn requirements(store: &'static str, url: Result<String, &'static str>) -> Vec<T
     ids.map(trial).collect()
 }
 
+/// A trial of all requirements on the table of another profile.
+fn profiled(profile: &'static str, url: Result<String, &'static str>) -> Trial {
+    Trial::ignorable_test(format!("postgres_with_profile_{profile}"), move || {
+        let url = match url {
+            Ok(url) => url,
+            Err(variable) => return Ok(skipped(profile, variable)),
+        };
+        let report = run(&url, &["--profile", profile]);
+        let failed: Report = report.into_iter().filter(|(_, (result, _))| result == "failed").collect();
+        judge(failed.is_empty(), &failed).map(|()| Completion::Completed)
+    })
+}
+
+/// Says that there is no server for a trial.
+fn skipped(trial: &str, variable: &str) -> Completion {
+    let why = format!("{variable} is not set");
+    assert!(from_env("CI").is_none_or(|ci| ci != "true"), "{why}; with CI=true that is a failure");
+    eprintln!("skipped: {trial}: {why}");
+    Completion::ignored_with(why)
+}
+
 fn small_relay(mistake: &str) -> String {
     let program = std::env::current_exe().unwrap();
     format!(
@@ -100,11 +120,17 @@ fn small_relay(mistake: &str) -> String {
 /// Runs the kit in a folder of its own.
 fn run(url: &str, more: &[&str]) -> Report {
     let folder = TempDir::new().unwrap();
+    run_in(&folder, url, more, &[])
+}
+
+/// Runs the kit in this folder with these variables.
+fn run_in(folder: &TempDir, url: &str, more: &[&str], variables: &[(&str, &str)]) -> Report {
     let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
     command
         .current_dir(folder.path())
         .args(["conformance", "--yes", "--output", "json", "--store", url])
-        .args(more);
+        .args(more)
+        .envs(variables.iter().copied());
     let output = command.output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|_| panic!("no report: {}", String::from_utf8_lossy(&output.stderr)));
@@ -112,6 +138,30 @@ fn run(url: &str, more: &[&str]) -> Report {
     let text = |check: &Value, name: &str| check[name].as_str().unwrap().to_owned();
     let checks = report["checks"].as_array().unwrap();
     checks.iter().map(|check| (text(check, "id"), (text(check, "result"), text(check, "evidence")))).collect()
+}
+
+/// The kit runs where the variables of a reference relay are set, with a table that people use.
+fn leads_to_no_other_table() {
+    let folder = TempDir::new().unwrap();
+    let used = rusqlite::Connection::open(folder.path().join("used.db")).unwrap();
+    let mut print = Command::new(env!("CARGO_BIN_EXE_posthaste"));
+    print.current_dir(folder.path());
+    print.args(["migrate", "print", "--profile", "open-outbox", "--store", "sqlite://used.db"]);
+    used.execute_batch(&String::from_utf8(print.output().unwrap().stdout).unwrap()).unwrap();
+    let insert =
+        "INSERT INTO openoutbox_events (event_id, event_type, payload) VALUES ('1', 'order.placed', '{}')";
+    used.execute(insert, []).unwrap();
+    let variables = [
+        ("STORAGE_URL", "sqlite://used.db"),
+        ("STORAGE_TABLE_NAME", "openoutbox_events"),
+        ("PUBLISHER_TYPE", "null"),
+        ("BATCH_SIZE", "7"),
+    ];
+    let report = run_in(&folder, "sqlite://shop.db", &["--only", "L3", "--only", "L4"], &variables);
+    assert!(report.len() == 2 && report.values().all(|(result, _)| result == "ok"), "{report:#?}");
+    let state = "SELECT status || attempts || coalesce(locked_by, '') FROM openoutbox_events";
+    let state: String = used.query_row(state, [], |row| row.get(0)).unwrap();
+    assert_eq!(state, "PENDING0", "a table that people use was touched");
 }
 
 fn is_caught(mistake: &str, broken: &[&str]) -> Result<(), Failed> {

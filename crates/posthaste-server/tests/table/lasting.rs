@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use crate::stand::{DEADLINE, Seen, Stand, insert, on_every_database};
+use crate::stand::{Seen, Stand, insert, on_every_database};
 
 on_every_database! {
     new: what_commits_late_is_delivered, a_long_open_transaction_delays_nobody,
     a_batch_that_is_slower_than_its_lease_is_not_delivered_twice,
     an_outcome_that_cannot_be_stored_is_one_duplicate_and_no_loop,
+    a_row_whose_outcome_is_never_stored_keeps_nobody_else_from_it,
+    an_error_that_is_longer_than_its_column_is_cut,
 }
 on_every_database! { private: a_database_that_is_killed_and_comes_back_loses_nothing }
 
@@ -90,7 +92,7 @@ async fn a_batch_that_is_slower_than_its_lease_is_not_delivered_twice(stand: Sta
     stand.end().await;
 }
 
-/// An outcome cannot be stored after its event was published: the row comes once more when its lease has ended, and then no more.
+/// An outcome cannot be stored after its event was published: the row counts as failed and comes once more, and then no more.
 async fn an_outcome_that_cannot_be_stored_is_one_duplicate_and_no_loop(stand: Stand) {
     // The first time that a row is to be delivered the table refuses it.
     let refuse = stand.base.either(
@@ -108,15 +110,8 @@ async fn an_outcome_that_cannot_be_stored_is_one_duplicate_and_no_loop(stand: St
     stand.insert(20).await;
     let seen = Seen::default();
     let mut relay = stand.relay(&seen);
-    let end = Instant::now() + DEADLINE;
-    while stand.count("status = 'DELIVERED'").await < 20 {
-        assert!(Instant::now() < end, "not all of them are delivered");
-        // A table that refuses an outcome is no outage: whoever supervises the relay starts it again.
-        if relay.0.try_wait().unwrap().is_some() {
-            relay = stand.relay(&seen);
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    stand.until(20, "status = 'DELIVERED' AND attempts = 1").await;
+    assert_eq!(relay.0.try_wait().unwrap(), None, "a table that refuses an outcome is no reason to end");
     stand.insert(5).await;
     stand.say(stand.base.either("DROP TRIGGER refuse ON openoutbox_events", "DROP TRIGGER refuse")).await;
     stand.until(25, "status = 'DELIVERED'").await;
@@ -124,6 +119,71 @@ async fn an_outcome_that_cannot_be_stored_is_one_duplicate_and_no_loop(stand: St
     for id in stand.ids_where("attempts > 0").await {
         assert_eq!(seen.times(&id), 2, "{id}: published, refused, published again, stored");
     }
+    stand.end().await;
+}
+
+/// One row is refused whenever it is to be delivered: the others come once, the relay lives, and the row waits longer each time.
+async fn a_row_whose_outcome_is_never_stored_keeps_nobody_else_from_it(stand: Stand) {
+    let refuse = stand.base.either(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF NEW.status = 'DELIVERED' AND OLD.event_type = 'cursed' THEN RAISE EXCEPTION 'never'; END IF;
+            RETURN NEW;
+        END $$;
+        CREATE TRIGGER refuse BEFORE UPDATE ON openoutbox_events FOR EACH ROW EXECUTE FUNCTION refuse();",
+        "CREATE TRIGGER refuse BEFORE UPDATE ON openoutbox_events FOR EACH ROW
+            IF NEW.status = 'DELIVERED' AND OLD.event_type = 'cursed' THEN
+                SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'never';
+            END IF",
+    );
+    stand.say(refuse).await;
+    stand.insert(30).await;
+    let cursed = stand.ids().await.remove(17);
+    stand
+        .say(&format!("UPDATE openoutbox_events SET event_type = 'cursed' WHERE event_id = '{cursed}'"))
+        .await;
+    let seen = Seen::default();
+    let mut relay = stand.lasting_relay(&seen);
+    stand.until(29, "status = 'DELIVERED'").await;
+    stand.until(1, "status = 'PENDING' AND attempts >= 3 AND last_error LIKE 'OUTCOME_REFUSED%never%'").await;
+    stand.insert(10).await;
+    stand.until(39, "status = 'DELIVERED'").await;
+    assert_eq!(relay.0.try_wait().unwrap(), None, "it lives");
+    let attempts: u32 = stand.one("SELECT max(attempts) FROM openoutbox_events").await.parse().unwrap();
+    // 1 s, then 2 s, then 4 s.
+    assert!(attempts <= 5, "in a loop: {attempts} attempts");
+    relay.signal("TERM");
+    assert_eq!(relay.code(), 0);
+    for id in stand.ids().await.iter().filter(|id| **id != cursed) {
+        assert_eq!(seen.times(id), 1, "{id}");
+    }
+    assert!(seen.times(&cursed) <= attempts + 2, "published once for each attempt");
+    stand.end().await;
+}
+
+/// A column for errors that takes a few characters takes the first few.
+async fn an_error_that_is_longer_than_its_column_is_cut(stand: Stand) {
+    let narrow = stand.base.either(
+        "ALTER TABLE openoutbox_events ALTER COLUMN last_error TYPE varchar(12)",
+        "ALTER TABLE openoutbox_events MODIFY last_error varchar(12)",
+    );
+    stand.say(narrow).await;
+    stand.insert(3).await;
+    let now = stand.base.either("now()", "utc_timestamp(6)");
+    let bad = stand.base.either("'[1]'::jsonb", "'[1]'");
+    let [dead, crashed, _] = &stand.ids().await[..] else { panic!("three rows") };
+    stand.say(&format!("UPDATE openoutbox_events SET headers = {bad} WHERE event_id = '{dead}'")).await;
+    stand
+        .say(&format!(
+            "UPDATE openoutbox_events SET status = 'DELIVERING', locked_by = 'x', locked_at = {now} - INTERVAL {} \
+             WHERE event_id = '{crashed}'",
+            stand.base.either("'1 hour'", "1 HOUR")
+        ))
+        .await;
+    let relay = stand.relay(&Seen::default());
+    stand.until(1, "status = 'DEAD' AND last_error = 'INVALID_HEAD'").await;
+    stand.until(1, "status = 'DELIVERED' AND last_error = 'LEASE_EXPIRE'").await;
+    stand.until(2, "status = 'DELIVERED'").await;
+    drop(relay);
     stand.end().await;
 }
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic where it is surprised")]
 
+mod attempts;
 mod doctoring;
 #[path = "../cli/folder.rs"]
 #[expect(dead_code, reason = "shared with the tests of the command line")]

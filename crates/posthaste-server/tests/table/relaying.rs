@@ -44,6 +44,44 @@ async fn three_columns_are_enough_on_sqlite() {
     assert_eq!(mode, "delete", "the file of somebody else stays as it is");
 }
 
+/// In a file that is not strict, any column may hold anything: such a row is dead with its reason, and what stands beside it arrives.
+#[tokio::test]
+async fn odd_rows_are_set_aside_on_sqlite_and_the_rest_flows() {
+    let folder = crate::folder::Folder::new();
+    let shop = rusqlite::Connection::open(folder.path("shop.db")).unwrap();
+    shop.execute_batch(
+        "CREATE TABLE openoutbox_events (event_id TEXT PRIMARY KEY, event_type TEXT, partition_key TEXT, payload BLOB,
+             headers TEXT DEFAULT '{}', status TEXT DEFAULT 'PENDING', attempts INTEGER DEFAULT 0, last_error TEXT,
+             available_at TEXT DEFAULT '2026-01-01 00:00:00', locked_by TEXT, locked_at TEXT, delivered_at TEXT,
+             created_at TEXT DEFAULT '2026-01-01 00:00:00', updated_at TEXT);
+         INSERT INTO openoutbox_events (event_id, event_type, payload) VALUES ('a', 'order.placed', '{}'), ('z', 'order.placed', '{}');
+         INSERT INTO openoutbox_events (event_id, event_type, payload, headers) VALUES ('b', 'order.placed', '{}', x'ff');
+         INSERT INTO openoutbox_events (event_id, event_type, payload, attempts) VALUES ('c', 'order.placed', '{}', 'many');
+         INSERT INTO openoutbox_events (event_id, event_type, payload, partition_key) VALUES ('d', 'order.placed', '{}', x'fe');
+         INSERT INTO openoutbox_events (event_id, event_type, payload) VALUES (x'ff', 'order.placed', '{}'), (NULL, 'order.placed', '{}');",
+    )
+    .unwrap();
+    let once = ["relay", "--storage-url", "sqlite://shop.db", "--publisher", "stdout:", "--once"];
+    let came = folder.ok(&once);
+    assert_eq!(came.text().lines().count(), 2, "{}", came.text());
+    let mut states = shop
+        .prepare("SELECT event_id || ' ' || status || ' ' || coalesce(last_error, '') FROM openoutbox_events WHERE event_id >= 'a' AND event_id < 'zz' ORDER BY event_id")
+        .unwrap();
+    let states: Vec<String> =
+        states.query_map([], |row| row.get(0)).unwrap().map(|state| state.unwrap()).collect();
+    assert_eq!(
+        states,
+        [
+            "a DELIVERED ",
+            "b DEAD INVALID_HEADERS: headers holds no text in UTF-8",
+            "c DEAD INVALID_ATTEMPTS: attempts holds no whole number",
+            "d DEAD INVALID_KEY: key holds no text in UTF-8",
+            "z DELIVERED ",
+        ]
+    );
+    assert_eq!(folder.ok(&once).text(), "", "nothing twice");
+}
+
 /// The variables of the reference are enough, and what it does not know is said.
 async fn the_reference_relay_can_be_replaced_without_a_change(stand: Stand) {
     stand.insert(3).await;

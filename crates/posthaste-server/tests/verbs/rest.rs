@@ -158,7 +158,10 @@ pub(crate) async fn every_verb(ground: &Ground) {
 
     let record = look(client, "/v1/audit").await;
     let entries = record["entries"].as_array().unwrap();
-    assert!(entries.iter().all(|entry| entry["actor"] == "first" && entry["via"] == "rest"), "{record:#}");
+    assert!(
+        entries.iter().all(|entry| entry["actor"] == "first" && entry["via"] == "rest 127.0.0.1"),
+        "{record:#}"
+    );
     let verbs: Vec<&str> = entries.iter().rev().map(|entry| entry["verb"].as_str().unwrap()).collect();
     assert_eq!(
         verbs,

@@ -53,7 +53,7 @@ impl Seen {
 
 fn stats(lane: &LaneStats) -> String {
     format!(
-        "{} {} {:?} owner {:?} epoch {} accepted {} delivered {} waiting {} dead {} discarded {} replayed {} oldest {:?}",
+        "{} {} {:?} owner {:?} epoch {} accepted {} delivered {} waiting {} dead {} discarded {} replayed {} oldest {:?} retrying {:?} oldest of them {:?}",
         lane.lane,
         lane.state.name(),
         lane.reason,
@@ -66,6 +66,8 @@ fn stats(lane: &LaneStats) -> String {
         lane.discarded,
         lane.replayed,
         lane.oldest_unread_at,
+        lane.retrying,
+        lane.oldest_waiting_at,
     )
 }
 

@@ -18,7 +18,7 @@ pub(crate) const UNKNOWN_CONTENT: &str = "application/octet-stream";
 /// CloudEvents' version.
 const SPECVERSION: &str = "1.0";
 /// CloudEvents wants a source; this stands for none.
-const NO_SOURCE: &str = "/";
+pub(crate) const NO_SOURCE: &str = "/";
 /// The extension attributes that carry what CloudEvents has no name for.
 const KEY: &str = "partitionkey";
 const TOPIC: &str = "posthastetopic";

@@ -6,6 +6,8 @@ mod address;
 pub mod amqp;
 #[cfg(any(feature = "amqp", feature = "kafka", feature = "nats", feature = "redis"))]
 mod cloudevents;
+#[cfg(any(feature = "amqp", feature = "kafka", feature = "nats", feature = "redis"))]
+mod fits;
 #[cfg(feature = "kafka")]
 pub mod kafka;
 #[cfg(any(feature = "amqp", feature = "kafka", feature = "nats", feature = "redis"))]

@@ -1,11 +1,11 @@
 //! The record of who did what.
 
 use posthaste_core::admin::{Actor, Applied, Command, Filter};
-use posthaste_core::review::{AuditEntry, recorded};
+use posthaste_core::review::{AuditEntry, PART, PARTS, RUN, new_run, recorded};
 use posthaste_core::time::Timestamp;
 use serde_json::{Map, Value};
 
-/// Who gave which command about what; how much it did is known at its last step.
+/// Who gave which command about what.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct Note {
     pub(in crate::store) actor: String,
@@ -35,59 +35,65 @@ impl Note {
         AuditEntry::new(0, Timestamp::default(), by, self.command, self.filter(), applied)
     }
 
-    fn part(&self, part: &str) -> Self {
-        let mut note = self.clone();
-        note.fields.insert("part".to_owned(), part.into());
-        note
+    /// The same with another field.
+    pub(in crate::store) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.fields.insert(name.to_owned(), value.into());
+        self
     }
 }
 
 /// The records of a command that is done in steps, each in a transaction of its own.
 ///
-/// The first step leaves one with itself, so that a command that is broken off is not one that nobody gave; the last step leaves
-/// one about all others. A record is never changed: what two of them count adds up.
+/// Every step that changes something leaves one with itself, so that what was done is recorded whenever and however the command is broken
+/// off. A record is never changed: what they count adds up, and a reader sees them as one.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct Journal {
     note: Note,
-    /// What was done since the last record.
+    run: String,
+    /// What matched since the last record.
     unrecorded: Applied,
-    has_begun: bool,
+    records: u64,
 }
 
 impl Journal {
     pub(in crate::store) fn new(note: Note) -> Self {
-        Self { note, unrecorded: Applied::default(), has_begun: false }
+        Self { note, run: new_run(), unrecorded: Applied::default(), records: 0 }
+    }
+
+    /// The same where every record has this field too.
+    pub(in crate::store) fn with(self, name: &str, value: impl Into<Value>) -> Self {
+        Self { note: self.note.with(name, value), ..self }
     }
 
     /// What is to be written in the transaction of this step, if anything.
     pub(in crate::store) fn after(&mut self, step: Applied, is_last: bool) -> Option<(Note, Applied)> {
         self.unrecorded.matched += step.matched;
         self.unrecorded.changed += step.changed;
-        let note = match (self.has_begun, is_last) {
-            (false, true) => self.note.clone(),
-            (true, true) => self.note.part("rest"),
-            (false, false) if self.unrecorded.changed > 0 => self.note.part("first"),
-            _ => return None,
-        };
-        self.has_begun = true;
-        Some((note, std::mem::take(&mut self.unrecorded)))
+        if !is_last && self.unrecorded.changed == 0 {
+            return None;
+        }
+        Some(self.record(if is_last { PARTS } else { PART }))
     }
 
     /// What is to be written when somebody stopped it between two steps.
     pub(in crate::store) fn stopped(&mut self) -> (Note, Applied) {
-        self.broken_off(None)
+        let (note, applied) = self.record(PARTS);
+        (note.with("stopped", true), applied)
     }
 
     /// What is to be written when a step failed.
     pub(in crate::store) fn failed(&mut self, why: &str) -> (Note, Applied) {
-        self.broken_off(Some(why))
+        let (note, applied) = self.stopped();
+        (note.with("failed", why), applied)
     }
 
-    fn broken_off(&mut self, why: Option<&str>) -> (Note, Applied) {
-        let mut note = if self.has_begun { self.note.part("rest") } else { self.note.clone() };
-        note.fields.insert("stopped".to_owned(), true.into());
-        note.fields.extend(why.map(|why| ("failed".to_owned(), why.into())));
-        self.has_begun = true;
+    /// The next record; one that is the only one is not numbered.
+    fn record(&mut self, number: &str) -> (Note, Applied) {
+        self.records += 1;
+        let note = match (number, self.records) {
+            (PARTS, 1) => self.note.clone(),
+            _ => self.note.clone().with(RUN, self.run.as_str()).with(number, self.records),
+        };
         (note, std::mem::take(&mut self.unrecorded))
     }
 }
@@ -96,30 +102,44 @@ impl Journal {
 mod tests {
     use super::*;
 
-    /// What is written after each of these steps.
-    fn written(steps: &[u64]) -> Vec<Option<(Option<String>, u64)>> {
+    fn journal() -> Journal {
         let by = Actor::new("eve", "cli");
-        let note = Note::new(&Filter::default(), &Command::Redrive { dry_run: false }, &by);
-        let mut journal = Journal::new(note);
-        let part = |note: &Note| note.fields.get("part").and_then(|part| part.as_str()).map(str::to_owned);
-        let last = steps.len() - 1;
+        Journal::new(Note::new(&Filter::default(), &Command::Redrive { dry_run: false }, &by))
+    }
+
+    /// Which part it is and of how many, and how much it counts.
+    type Told = (Option<u64>, Option<u64>, u64);
+
+    fn told((note, applied): (Note, Applied)) -> Told {
+        let number = |name: &str| note.fields.get(name).and_then(Value::as_u64);
+        assert_eq!(note.fields.contains_key(RUN), number(PART).or(number(PARTS)).is_some());
+        (number(PART), number(PARTS), applied.changed)
+    }
+
+    /// What is written after each of these steps.
+    fn written(steps: &[u64]) -> Vec<Option<Told>> {
+        let (mut journal, last) = (journal(), steps.len() - 1);
         let steps = steps.iter().enumerate();
-        steps
-            .map(|(n, count)| {
-                let entry = journal.after(Applied::new(*count, *count), n == last);
-                entry.map(|(note, applied)| (part(&note), applied.changed))
-            })
-            .collect()
+        steps.map(|(n, count)| journal.after(Applied::new(*count, *count), n == last).map(told)).collect()
     }
 
     #[test]
-    fn the_first_change_is_recorded_with_itself_and_all_add_up() {
-        let first = |count| Some((Some("first".to_owned()), count));
-        let rest = |count| Some((Some("rest".to_owned()), count));
-        assert_eq!(written(&[7]), [Some((None, 7))]);
-        assert_eq!(written(&[5, 3]), [first(5), rest(3)]);
-        assert_eq!(written(&[5, 3, 2, 0]), [first(5), None, None, rest(5)]);
-        assert_eq!(written(&[0, 3, 2]), [None, first(3), rest(2)], "nothing was changed before");
-        assert_eq!(written(&[0, 0]), [None, Some((None, 0))]);
+    fn every_step_that_changes_something_is_recorded_with_itself() {
+        let part = |part, count| Some((Some(part), None, count));
+        let last = |parts, count| Some((None, Some(parts), count));
+        assert_eq!(written(&[7]), [Some((None, None, 7))]);
+        assert_eq!(written(&[5, 3]), [part(1, 5), last(2, 3)]);
+        assert_eq!(written(&[5, 0, 3, 2, 0]), [part(1, 5), None, part(2, 3), part(3, 2), last(4, 0)]);
+        assert_eq!(written(&[0, 3, 2]), [None, part(1, 3), last(2, 2)], "nothing was changed before");
+        assert_eq!(written(&[0, 0]), [None, Some((None, None, 0))]);
+    }
+
+    #[test]
+    fn a_command_that_is_stopped_says_so() {
+        let mut journal = journal();
+        journal.after(Applied::new(5, 5), false);
+        let (note, applied) = journal.stopped();
+        assert_eq!(note.fields["stopped"], true);
+        assert_eq!(told((note, applied)), (None, Some(2), 0));
     }
 }

@@ -15,6 +15,8 @@ mod options;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod refusals;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod spec;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

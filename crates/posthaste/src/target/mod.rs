@@ -95,14 +95,16 @@ pub fn check(url: &str) -> Result<()> {
     Err(Error::config(format!("there is no target for {scheme}: in this build; it has {known}")))
 }
 
-/// What the settings of a target's URL allow that may lose events: nothing is wrong with them, and nobody should be surprised.
-pub fn doubt(url: &str) -> Option<&'static str> {
+/// What the settings of a target's URL allow that may lose events, or show secrets: nothing is wrong with them, and nobody should be
+/// surprised.
+pub fn doubts(url: &str) -> Vec<&'static str> {
     #[cfg(feature = "kafka")]
     if crate::broker::kafka::is_url(url) {
-        return url.parse::<crate::broker::kafka::Settings>().ok()?.doubt();
+        let settings = url.parse::<crate::broker::kafka::Settings>();
+        return settings.map_or_else(|_| Vec::new(), |settings| settings.doubts());
     }
     let _ = url;
-    None
+    Vec::new()
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use posthaste::broker::kafka::KafkaBroker;
 use posthaste::broker::{Broker, Count, Delivery, Feed, FeedSpec, Reason};
 use posthaste::envelope::Envelope;
 use posthaste::lane::Order;
-use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::message::Message as _;
 use rdkafka::producer::{FutureProducer, FutureRecord};
@@ -17,13 +16,13 @@ use rdkafka::{Offset, TopicPartitionList};
 use crate::seen::{Running, Seen, TOPIC, consumer, ids, publish};
 use crate::stand::{PARTITIONS, SOON, Stand, blocking, event, send, until};
 
-const SETTINGS: &str = "create_topics=3&session_timeout=6s&rebalance_wait=30s";
+pub(crate) const SETTINGS: &str = "create_topics=3&session_timeout=6s&rebalance_wait=30s";
 
-async fn join(broker: &KafkaBroker, change: impl FnOnce(FeedSpec) -> FeedSpec) -> Box<dyn Feed> {
+pub(crate) async fn join(broker: &KafkaBroker, change: impl FnOnce(FeedSpec) -> FeedSpec) -> Box<dyn Feed> {
     broker.feed(&change(FeedSpec::new("g", vec![TOPIC.parse().unwrap()]).prefetch(10_000))).await.unwrap()
 }
 
-async fn next(feed: &mut dyn Feed) -> Delivery {
+pub(crate) async fn next(feed: &mut dyn Feed) -> Delivery {
     tokio::time::timeout(SOON, feed.next(1)).await.unwrap().unwrap().remove(0)
 }
 
@@ -41,16 +40,10 @@ async fn publish_keyed(broker: &KafkaBroker, count: usize) {
     assert!(send(broker, keyed(count)).await.iter().all(Result::is_ok));
 }
 
-fn config(stand: &Stand) -> ClientConfig {
-    let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", stand.url.strip_prefix("kafka://").unwrap());
-    config
-}
-
 /// The group's offset in each partition of the topic, as the server has it.
 fn committed(stand: &Stand) -> BTreeMap<i32, i64> {
     blocking(|| {
-        let consumer: BaseConsumer = config(stand).set("group.id", "g").create().unwrap();
+        let consumer: BaseConsumer = stand.config().set("group.id", "g").create().unwrap();
         let mut list = TopicPartitionList::new();
         list.add_partition_range(&format!("{}{TOPIC}", stand.prefix), 0, PARTITIONS - 1);
         let found = consumer.committed_offsets(list, SOON).unwrap();
@@ -199,7 +192,7 @@ async fn dead_letters_are_listed_sent_again_and_given_up() {
     let mut poison = event("poison", TOPIC);
     (poison.key, poison.payload) = (Some("key-日本".to_owned()), (0..=255).collect());
     assert!(send(&broker, vec![poison.clone()]).await[0].is_ok());
-    let others: FutureProducer = config(&stand).create().unwrap();
+    let others: FutureProducer = stand.config().create().unwrap();
     let topic = format!("{}{TOPIC}", stand.prefix);
     let odd = FutureRecord::<str, str>::to(&topic).payload("what others wrote");
     others.send(odd, SOON).await.unwrap();

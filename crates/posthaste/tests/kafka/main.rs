@@ -2,8 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in what its functions share")]
 
+mod beginning;
+mod behind;
 mod consuming;
+mod cut;
 mod killed;
+mod own_topics;
 mod plain;
 mod refused;
 #[path = "../rabbitmq_consume/seen.rs"]

@@ -74,7 +74,7 @@ impl Stand {
         KafkaBroker::at(&format!("{url}?prefix={}&reconnect_max=1s&{settings}", self.prefix)).unwrap()
     }
 
-    fn config(&self) -> ClientConfig {
+    pub(crate) fn config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", self.url.strip_prefix("kafka://").unwrap());
         config
@@ -85,18 +85,25 @@ impl Stand {
         let name = format!("{}{topic}", self.prefix);
         let new = NewTopic::new(&name, PARTITIONS, TopicReplication::Fixed(1));
         let new = own.iter().fold(new, |new, (name, value)| new.set(name, value));
-        let admin: AdminClient<DefaultClientContext> = self.config().create().unwrap();
-        let options = AdminOptions::new().operation_timeout(Some(SOON));
-        admin.create_topics([&new], &options).await.unwrap().pop().unwrap().unwrap();
+        self.admin().create_topics([&new], &patient()).await.unwrap().pop().unwrap().unwrap();
+    }
+
+    pub(crate) fn admin(&self) -> AdminClient<DefaultClientContext> {
+        self.config().create().unwrap()
     }
 
     /// Everything that is in a topic, partition by partition.
     pub(crate) fn messages(&self, topic: &str) -> Vec<OwnedMessage> {
+        self.messages_in(topic, PARTITIONS)
+    }
+
+    /// The same of a topic with so many partitions.
+    pub(crate) fn messages_in(&self, topic: &str, partitions: i32) -> Vec<OwnedMessage> {
         let name = format!("{}{topic}", self.prefix);
         blocking(|| {
             let consumer: BaseConsumer = self.config().set("group.id", "nobody").create().unwrap();
             let (mut messages, until) = (Vec::new(), Instant::now() + SOON);
-            for partition in 0..PARTITIONS {
+            for partition in 0..partitions {
                 let (_, end) = consumer.fetch_watermarks(&name, partition, SOON).unwrap();
                 let mut place = TopicPartitionList::new();
                 place.add_partition_offset(&name, partition, Offset::Beginning).unwrap();
@@ -120,6 +127,11 @@ impl Stand {
     pub(crate) fn ids(&self, topic: &str) -> Vec<String> {
         self.messages(topic).iter().map(|message| header(message, "X-Event-ID").unwrap()).collect()
     }
+}
+
+/// What an operator asks for may take its time.
+pub(crate) fn patient() -> AdminOptions {
+    AdminOptions::new().operation_timeout(Some(SOON))
 }
 
 /// A header of a message.

@@ -35,6 +35,15 @@ struct Broker {
     settings: fn(name: &str) -> String,
 }
 
+/// In a place of its own: it may be missing, and is told of a proxy when it starts.
+const KAFKA: Broker = Broker {
+    name: "kafka",
+    variable: "POSTHASTE_TEST_KAFKA",
+    settings: |name| {
+        format!("prefix={name}.&create_topics=1&ack_timeout={MUTE_FOR}&connect_timeout={MUTE_FOR}")
+    },
+};
+
 const BROKERS: [Broker; 3] = [
     Broker {
         name: "rabbitmq",
@@ -68,26 +77,38 @@ async fn a_broker_that_does_not_answer_delays_no_lane_but_its_own() {
     make_queue(&rabbitmq, &name).await;
     let store = Arc::new(Memory::new());
     let (mut relay, mut proxies) = (Relay::new(Arc::clone(&store) as _), Vec::new());
-    for (broker, server) in BROKERS.iter().zip(&servers) {
+    let kafka = crate::kafka::behind::behind(&format!("{trial} with Kafka"));
+    let mut brokers = Vec::new();
+    for (broker, server) in BROKERS.into_iter().zip(&servers) {
         let (proxy, url) = behind(server).await;
+        brokers.push((broker, url));
+        proxies.push(proxy);
+    }
+    // Its server ends with the test.
+    let _server = kafka.map(|(stand, proxy)| {
+        brokers.push((KAFKA, stand.url.clone()));
+        proxies.push(proxy);
+        stand
+    });
+    for (broker, url) in &brokers {
         let target = posthaste::target::open(&format!("{url}?{}", (broker.settings)(&name))).unwrap();
         relay =
             relay.lane(Lane::named(broker.name).unwrap().to(target).retry(Backoff::default().attempts(1)));
-        proxies.push(proxy);
     }
+    let brokers: Vec<Broker> = brokers.into_iter().map(|(broker, _)| broker).collect();
     let (stop, stopped) = oneshot::channel::<()>();
     let mut task = JoinSet::new();
     task.spawn(async move { relay.run(async { drop(stopped.await) }).await.map(drop) });
 
     let mut sent = publish(&store, 0).await;
-    for broker in BROKERS {
+    for broker in brokers.iter().copied() {
         until_delivered(&store, broker, sent).await;
     }
-    for (mute, proxy) in BROKERS.iter().zip(&proxies) {
+    for (mute, proxy) in brokers.iter().zip(&proxies) {
         proxy.set(Weather::Stall);
         let before = sent;
         sent = publish(&store, before).await;
-        for other in BROKERS.iter().filter(|other| other.name != mute.name) {
+        for other in brokers.iter().filter(|other| other.name != mute.name) {
             until_delivered(&store, *other, sent).await;
         }
         assert_eq!(delivered(&store, *mute).await, before, "nobody knows what {} did", mute.name);

@@ -8,8 +8,11 @@ mod broken;
 mod certificates;
 mod consuming;
 mod dead;
+mod duplicates;
+mod kafka;
 mod killed;
 mod line;
+mod older;
 #[path = "../certificates/papers.rs"]
 mod papers;
 mod refused;

@@ -75,6 +75,65 @@ async fn a_missing_stream_is_no_fault_of_the_events() {
     assert_eq!(stand.ids().await, ["1", "2"]);
 }
 
+/// Somebody listens to everything, so the server does not say that nobody takes the event: the lane waits for a stream all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_stream_is_found_out_though_somebody_listens() {
+    let trial = "a_missing_stream_is_found_out_though_somebody_listens";
+    let Some(stand) = Stand::private(trial, "").await else { return };
+    let monitor = async_nats::connect(&stand.url).await.unwrap();
+    let _all = monitor.subscribe(">").await.unwrap();
+    monitor.flush().await.unwrap();
+    let target = stand.open("ack_timeout=1s");
+    let answers = send(&target, vec![event("1", "t"), event("2", "t")]).await;
+    for answer in &answers {
+        let error = answer.as_ref().unwrap_err();
+        assert_eq!(
+            (error.kind, error.code.as_str()),
+            (DeliverKind::Unavailable, "missing stream"),
+            "{error}"
+        );
+        assert!(error.message.contains(&format!("{}.t", stand.name)), "{error}");
+    }
+    assert!(target.ping().await.unwrap_err().to_string().contains(&stand.name), "the lane waits");
+    stand.make(Config::default()).await;
+    target.ping().await.unwrap();
+    assert!(send(&target, vec![event("1", "t")]).await[0].is_ok());
+}
+
+/// A stream that takes everything and says nothing: the lane waits, and where other streams answer, these events alone do. It costs no
+/// attempt, because nobody knows what is wrong.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_does_not_answer_costs_no_attempt() {
+    let trial = "a_stream_that_does_not_answer_costs_no_attempt";
+    let Some(stand) = Stand::private(trial, "").await else { return };
+    let subjects = |topic: &str| vec![format!("{}.{topic}", stand.name)];
+    for (name, topic, no_ack) in [("mute", "mute", true), ("well", "t", false)] {
+        let config = Config { name: name.to_owned(), subjects: subjects(topic), no_ack, ..Config::default() };
+        stand.jetstream.create_stream(config).await.unwrap();
+    }
+    let target = stand.open("ack_timeout=1s");
+    let first = send(&target, vec![event("1", "mute"), event("2", "t")]).await;
+    let error = first[0].as_ref().unwrap_err();
+    assert!(first[1].is_ok());
+    // The other one was acknowledged long before the time was up.
+    assert_eq!((error.kind, error.code.as_str()), (DeliverKind::Unavailable, "ack timeout"), "{error}");
+    let others = async {
+        for number in 0_u32.. {
+            assert!(send(&target, vec![event(format!("other-{number}"), "t")]).await[0].is_ok());
+        }
+    };
+    let answers = tokio::select! {
+        answers = send(&target, vec![event("1", "mute")]) => answers,
+        () = others => unreachable!("there is no end of them"),
+    };
+    let error = answers[0].as_ref().unwrap_err();
+    assert_eq!((error.kind, error.code.as_str()), (DeliverKind::Later, "ack timeout"), "{error}");
+    assert!(
+        error.message.contains(&format!("{}.mute", stand.name)) && error.retry_after.is_some(),
+        "{error}"
+    );
+}
+
 /// What is wrong with one event is said of that one; the others of its burst are taken.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_event_is_blamed_alone() {

@@ -46,7 +46,7 @@ impl Stand {
         Some(Self::at(server.url(), Some(server)).await)
     }
 
-    async fn at(url: String, server: Option<Server>) -> Self {
+    pub(crate) async fn at(url: String, server: Option<Server>) -> Self {
         let name = format!("t-{}", posthaste::envelope::fresh_id());
         Self { jetstream: connect(&url).await, url, name, server }
     }

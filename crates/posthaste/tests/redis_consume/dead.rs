@@ -40,6 +40,32 @@ async fn what_is_no_event_is_dead_and_whole() {
     stand.clear().await;
 }
 
+/// Where a redrive would put it there is something else: it is said, and the dead letter is where it was.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_letter_that_cannot_be_sent_again_stays_dead() {
+    let Some(stand) = Stand::shared("a_dead_letter_that_cannot_be_sent_again_stays_dead").await else {
+        return;
+    };
+    let broker = stand.open("");
+    let mut feed = broker.feed(&FeedSpec::new("g", vec![TOPIC.parse().unwrap()])).await.unwrap();
+    publish(&broker, &ids("e", 1)).await;
+    let delivery = feed.next(1).await.unwrap().remove(0);
+    delivery.receipt.bury(Reason::new("smell", "it is bad")).await.unwrap();
+    drop(feed);
+    let retry = format!("{}:g:retry", stand.stream(TOPIC));
+    let _: i64 = stand.ask(&["DEL", &retry]).await;
+    let _: String = stand.ask(&["SET", &retry, "not a stream"]).await;
+    let actor = Actor::new("test", "test");
+    let redrive = Command::Redrive { dry_run: false };
+    let error = broker.apply(&filter(), redrive.clone(), &actor).await.unwrap_err().to_string();
+    assert!(error.contains("WRONGTYPE"), "{error}");
+    assert_eq!(broker.find(&filter(), Page::first(10)).await.unwrap().records.len(), 1);
+    let _: i64 = stand.ask(&["DEL", &retry]).await;
+    assert_eq!(broker.apply(&filter(), redrive, &actor).await.unwrap().changed, 1);
+    assert!(broker.find(&filter(), Page::first(10)).await.unwrap().records.is_empty());
+    stand.clear().await;
+}
+
 /// Twenty are dead: they are listed page by page, and found by their code and id; looking takes none of them away. Some are given
 /// up, one is sent again and comes as if it had never failed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

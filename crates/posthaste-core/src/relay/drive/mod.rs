@@ -28,6 +28,7 @@ use super::tend::Tender;
 use super::verdict::{Letter, kills_its_relay, narrowed};
 use super::window::Window;
 use super::{Report, Settings};
+use crate::heartbeat::Heartbeat;
 use crate::outage::Outage;
 use crate::store::{Claimed, Lease, Settled, Standing};
 use crate::{BoxFuture, Result};
@@ -76,6 +77,7 @@ pub(super) struct Drive<'a> {
     settings: &'a Settings,
     lane: &'a Lane,
     meters: &'a Meters,
+    heartbeat: &'a Heartbeat,
     lease: &'a Lease,
     until: Until,
     pace: Pace,
@@ -132,6 +134,7 @@ impl<'a> Drive<'a> {
             settings: tender.settings,
             lane,
             meters: tender.meters,
+            heartbeat: tender.heartbeat,
             lease,
             until,
             pace: Pace::new(lease.length(), since),
@@ -181,6 +184,7 @@ impl<'a> Drive<'a> {
     /// What the store said; the lease is then worth nothing.
     pub(super) async fn run(&mut self, stopped: &mut watch::Receiver<bool>) -> Result<End> {
         loop {
+            self.heartbeat.beat();
             self.start_what_may_start();
             if self.has_ended() {
                 return self.give_up().await;

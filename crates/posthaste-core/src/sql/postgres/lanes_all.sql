@@ -6,7 +6,11 @@ SELECT l.lane, l.state, l.reason, CASE WHEN l.lease_until > clock_timestamp() TH
        l.position, a.snap::text, b.snap::text,
        coalesce(pg_sequence_last_value('{prefix}events_seq'), 0) AS last_seq,
        least((SELECT e.created_at FROM {prefix}events e WHERE e.seq > p.at ORDER BY e.seq LIMIT 1), late.oldest),
-       late.events
+       late.events,
+       -- Above the first number is whatever the place has not passed, but for what committed late; above the second nothing that it has.
+       CASE WHEN l.tick_b IS NULL THEN a.low ELSE greatest(a.low, least(l.position, b.low)) END,
+       CASE WHEN l.tick_b IS NULL THEN a.last_seq ELSE greatest(a.last_seq, least(l.position, b.last_seq)) END,
+       l.tick_a, l.tick_b
 FROM {prefix}lanes l JOIN {prefix}ticks a ON a.id = l.tick_a LEFT JOIN {prefix}ticks b ON b.id = l.tick_b,
 LATERAL (SELECT CASE WHEN l.tick_b IS NULL THEN a.last_seq ELSE greatest(l.position, a.low) END AS at) p,
 LATERAL (

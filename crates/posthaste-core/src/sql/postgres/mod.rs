@@ -134,8 +134,8 @@ statements! {
     lane_state,
     /// Puts a lane somewhere else and ends its lease.
     lane_seek,
-    /// What a lane has not read, by topic.
-    skip_count,
+    /// What a lane has passed or not of a stretch of the log, by topic.
+    stretch_count,
     /// Moves a lane past what is too old.
     lane_skip,
     /// Begins a lane's removal.
@@ -144,6 +144,8 @@ statements! {
     lane_delete,
     /// Every lane with its totals and its place.
     lanes_all,
+    /// What waits in every lane.
+    lanes_waiting,
     /// Parked events whose time has come.
     due,
     /// What waits behind a parked event of a key, in order.
@@ -160,6 +162,8 @@ statements! {
     done_forget,
     /// Forgets whatever is done and passed, at an acquisition.
     done_forget_passed,
+    /// How much is done beyond a number.
+    done_count,
     /// Forgets all that is done in a lane.
     done_forget_all,
     /// Makes each key's next event due if nothing holds the key.
@@ -204,6 +208,10 @@ statements! {
     scan_parked_up,
     /// Walks what is parked towards the log's beginning.
     scan_parked_down,
+    /// Walks what is parked in one state towards the log's end.
+    scan_ended_up,
+    /// Walks what is parked in one state towards the log's beginning.
+    scan_ended_down,
     /// Walks events with these ids towards the log's end.
     scan_ids_up,
     /// Walks events with these ids towards the log's beginning.
@@ -234,8 +242,6 @@ statements! {
     event_forget,
     /// How many events of a stretch retention would remove.
     prune_count,
-    /// How many events lie between two places.
-    seek_count,
     /// What the database's clock says.
     now,
 }

@@ -1,1 +1,1 @@
-DELETE FROM {prefix}parked INDEXED BY {prefix}parked_done WHERE lane = ?1 AND state = 'done' AND seq <= ?2
+DELETE FROM {prefix}parked INDEXED BY {prefix}parked_state WHERE lane = ?1 AND state = 'done' AND seq <= ?2

@@ -71,8 +71,6 @@ statements! {
     log_last,
     /// The first event at or after a number, and when it was taken in.
     log_at_or_after,
-    /// How many events a stretch of the log has.
-    log_count,
     /// A lane's row, as an acquisition and a claim see it.
     lane_get,
     /// Makes a lane.
@@ -91,8 +89,8 @@ statements! {
     lane_state,
     /// Puts a lane somewhere else and ends its lease.
     lane_seek,
-    /// What a lane has not read, by topic.
-    skip_count,
+    /// What a lane has not parked of a stretch of the log, by topic.
+    stretch_count,
     /// Says why a lane is as it is.
     lane_reason,
     /// Begins a lane's removal.
@@ -101,6 +99,8 @@ statements! {
     lane_delete,
     /// Every lane with its totals.
     lanes_all,
+    /// What waits in a lane.
+    lane_waiting,
     /// The place that every lane has passed.
     lanes_floor,
     /// Parked events whose time has come.
@@ -127,7 +127,7 @@ statements! {
     done_keep,
     /// Forgets what was delivered from its row up to a place.
     done_forget,
-    /// How much is remembered as delivered beyond the place.
+    /// How much is remembered as delivered beyond a place.
     done_count,
     /// Makes a key's next event due if nothing holds the key.
     promote,
@@ -147,6 +147,10 @@ statements! {
     scan_parked_any_down,
     /// Walks what any lane has parked towards the log's end.
     scan_parked_any_up,
+    /// Walks what a lane has parked in one state towards the log's beginning.
+    scan_ended_down,
+    /// Walks what a lane has parked in one state towards the log's end.
+    scan_ended_up,
     /// One event as the walks see it.
     scan_one,
     /// How the lanes that parked an event see it.

@@ -72,7 +72,7 @@ pub struct MysqlTableSql {
     pub dead: MysqlText,
     /// Hands back what was not sent: ids, tokens.
     pub released: MysqlText,
-    /// Gives up what was sent and not answered: ids, tokens. Counts as an attempt.
+    /// Gives up what was sent and not answered: ids, tokens, budget. Counts as an attempt.
     pub abandoned: MysqlText,
     /// The ids of whatever these claims hold: tokens.
     pub held_by: MysqlText,
@@ -456,7 +456,7 @@ mod tests {
         found.push(most);
         let profile = Profile::open_outbox().with(Column::MaxAttempts, "max_attempts".parse().unwrap());
         let sql = sql(&found, profile);
-        for text in [&sql.retry.text, &sql.dead.text, &sql.sweep.text] {
+        for text in [&sql.retry.text, &sql.dead.text, &sql.sweep.text, &sql.abandoned.text] {
             let set = &text[text.find(" SET t.").unwrap()..];
             let counted = set.find("t.\"attempts\" = ").unwrap();
             let state = set.find("t.\"status\" = CASE").unwrap();

@@ -50,10 +50,18 @@ pub(super) fn released(shape: &Shape) -> String {
     held(shape, &to_state(shape, &shape.profile.states.pending))
 }
 
+/// A budget (`?3`) says when a row is dead.
 pub(super) fn abandoned(shape: &Shape) -> String {
-    let error = also_set(shape, Column::LastError, UNANSWERED);
-    let pending = to_state(shape, &shape.profile.states.pending);
-    held(shape, &format!("{pending}{error}{}", attempt(shape, "1")))
+    let error = also_set(shape, Column::LastError, &error_text(shape, UNANSWERED));
+    let state = to(shape, &dead_if_spent(shape, "?3"));
+    held(shape, &format!("{state}{error}{}", attempt(shape, "1")))
+}
+
+/// Pending, or dead if one attempt more spends the row's own budget, else this one.
+fn dead_if_spent(shape: &Shape, budget: &str) -> String {
+    let states = &shape.profile.states;
+    let (dead, pending) = (states.dead.literal(), states.pending.literal());
+    format!("CASE WHEN {} THEN {dead} ELSE {pending} END", is_spent(shape, budget))
 }
 
 pub(super) fn renewed(shape: &Shape) -> String {
@@ -159,18 +167,11 @@ pub(super) fn expired(shape: &Shape) -> String {
 }
 
 pub(super) fn sweep(shape: &Shape) -> String {
-    let states = &shape.profile.states;
-    let state = format!(
-        "CASE WHEN {} THEN {} ELSE {} END",
-        is_spent(shape, "?2"),
-        states.dead.literal(),
-        states.pending.literal()
-    );
     format!(
         "UPDATE {} SET {}{}{} WHERE {}",
         named(shape),
-        to(shape, &state),
-        also_set(shape, Column::LastError, LEASE_EXPIRED),
+        to(shape, &dead_if_spent(shape, "?2")),
+        also_set(shape, Column::LastError, &error_text(shape, LEASE_EXPIRED)),
         attempt(shape, "1"),
         is_delivering(shape)
     )

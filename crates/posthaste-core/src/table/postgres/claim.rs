@@ -90,13 +90,14 @@ fn blocked(shape: &Shape, ordered: Ordered, from_start: bool) -> String {
     let tie = shape.quoted(Column::Sequence).unwrap_or_else(|| id.clone());
     let holds = if key == Column::Key {
         let (mine, slow) = (token_array(shape, "$5"), id_array(shape, "$6"));
-        let late = if from_start { String::new() } else { format!(" OR e.{available} < $4::timestamptz") };
+        let late = format!(" OR coalesce(e.{available} < $4::timestamptz, true)");
+        let late = if from_start { String::new() } else { late };
         format!(
             "e.{status} = {delivering} AND (e.{locked_by} IS NULL OR e.{locked_by} <> ALL ({mine}) OR e.{id} = ANY ({slow})) \
              OR e.{status} = {pending} AND (e.{attempts} > 0{late})"
         )
     } else {
-        format!("e.{status} = {delivering} OR e.{attempts} > 0 OR e.{available} <= now()")
+        format!("e.{status} = {delivering} OR e.{attempts} > 0 OR coalesce(e.{available} <= now(), true)")
     };
     let key = shape.needed(key);
     // A query with an offset is never made a join of.
@@ -111,8 +112,9 @@ fn blocked(shape: &Shape, ordered: Ordered, from_start: bool) -> String {
 /// Claims in order come one after another: one that began before another committed would not see what that one holds.
 pub(super) fn order_lock(shape: &Shape) -> String {
     let name = shape.profile.table.quoted();
-    // The name is a validated one in quotes; the first number tells our locks from those of others.
-    format!("SELECT pg_advisory_xact_lock(7070, '{name}'::regclass::oid::int8::int4)")
+    // The name is a validated one in quotes; the first number tells our locks from those of others. One key of 64 bits: the
+    // number of a table may have more bits than a signed one of 32 has.
+    format!("SELECT pg_advisory_xact_lock((7070::int8 << 32) | '{name}'::regclass::oid::int8)")
 }
 
 struct Parts<'a> {

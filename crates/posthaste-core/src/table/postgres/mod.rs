@@ -40,7 +40,7 @@ pub struct PostgresTableSql {
     pub dead: String,
     /// Hands back what was not sent: ids, tokens.
     pub released: String,
-    /// Gives up what was sent and not answered: ids, tokens. Counts as an attempt.
+    /// Gives up what was sent and not answered: ids, tokens, budget. Counts as an attempt.
     pub abandoned: String,
     /// Hands back whatever these claims hold: tokens.
     pub released_claims: String,
@@ -262,6 +262,17 @@ mod tests {
         }
         assert!(sql.claim.contains("FOR UPDATE OF t SKIP LOCKED"), "{}", sql.claim);
         assert!(sql.delivered.contains("$1::text[]::uuid[]"), "{}", sql.delivered);
+    }
+
+    #[test]
+    fn whatever_is_said_of_a_failure_fits_into_its_column() {
+        let mut found = reference();
+        let error = found.iter_mut().find(|column| column.name == "last_error").unwrap();
+        error.chars_max = Some(20);
+        let sql = PostgresTableSql::new(Shape::of(Profile::open_outbox(), &found, true).unwrap(), true);
+        for text in [&sql.retry, &sql.dead, &sql.abandoned, &sql.sweep] {
+            assert!(text.contains("left(") && text.contains(", 20)"), "{text}");
+        }
     }
 
     #[test]

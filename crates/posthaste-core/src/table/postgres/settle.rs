@@ -44,10 +44,11 @@ pub(super) fn released_claims(shape: &Shape) -> String {
     format!("{} {status} = {state}, {} WHERE {}", update(shape), unlocked(shape), guard(shape, "$1"))
 }
 
+/// A budget (`$3`) says when a row is dead.
 pub(super) fn abandoned(shape: &Shape) -> String {
-    let (status, state) = (shape.needed(Column::Status), shape.profile.states.pending.literal());
+    let (status, state) = (shape.needed(Column::Status), dead_if_spent(shape, "$3::int8"));
     let attempts = shape.needed(Column::Attempts);
-    let error = also_set(shape, Column::LastError, text::UNANSWERED);
+    let error = also_set(shape, Column::LastError, &error_text(shape, text::UNANSWERED));
     format!(
         "{} {status} = {state}, {attempts} = t.{attempts} + 1{error}, {} WHERE {}",
         update(shape),
@@ -75,7 +76,8 @@ pub(super) fn retry(shape: &Shape) -> String {
         ),
         None => states.pending.literal(),
     };
-    let last = shape.quoted(Column::LastError).map(|last| format!("coalesce(s.error, t.{last})"));
+    let said = error_text(shape, "s.error");
+    let last = shape.quoted(Column::LastError).map(|last| format!("coalesce({said}, t.{last})"));
     let error = also_set(shape, Column::LastError, last.as_deref().unwrap_or_default());
     let available = shape.needed(Column::AvailableAt);
     let counted = "CASE WHEN s.error IS NULL THEN 0 ELSE 1 END";
@@ -104,7 +106,7 @@ pub(super) fn dead(shape: &Shape) -> String {
         }
         None => (states.dead.literal(), String::new()),
     };
-    let error = also_set(shape, Column::LastError, "s.error");
+    let error = also_set(shape, Column::LastError, &error_text(shape, "s.error"));
     format!(
         "{} {status} = {state}, {attempts} = t.{attempts} + 1{later}{error}, {}
 FROM unnest($1::text[], $3::text[], $4::bool[]) AS s (id, error, spent)
@@ -130,18 +132,33 @@ fn either(shape: &Shape, condition: &str, yes: &str, no: &str) -> String {
     }
 }
 
+/// Pending, or dead if one attempt more spends the row's own budget, else this one.
+fn dead_if_spent(shape: &Shape, budget: &str) -> String {
+    let attempts = shape.needed(Column::Attempts);
+    let budget = match shape.quoted(Column::MaxAttempts) {
+        Some(most) => format!("coalesce(t.{most}, {budget})"),
+        None => budget.to_owned(),
+    };
+    let states = &shape.profile.states;
+    let is_spent = format!("t.{attempts} + 1 >= {budget}");
+    either(shape, &is_spent, &states.dead.literal(), &states.pending.literal())
+}
+
+/// An error as the column takes it: no longer than it may be.
+fn error_text(shape: &Shape, value: &str) -> String {
+    match shape.found(Column::LastError).and_then(|found| found.chars_max) {
+        Some(chars) => format!("left({value}, {chars})"),
+        None => value.to_owned(),
+    }
+}
+
 /// Leases that have ended, the oldest first; a row that is delivering and says not since when counts as one.
 pub(super) fn sweep(shape: &Shape) -> String {
     let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
     let locked_at = shape.needed(Column::LockedAt);
     let states = &shape.profile.states;
-    let budget = match shape.quoted(Column::MaxAttempts) {
-        Some(most) => format!("coalesce(t.{most}, $3::int8)"),
-        None => "$3::int8".to_owned(),
-    };
-    let spent = format!("t.{attempts} + 1 >= {budget}");
-    let state = either(shape, &spent, &states.dead.literal(), &states.pending.literal());
-    let error = also_set(shape, Column::LastError, text::LEASE_EXPIRED);
+    let state = dead_if_spent(shape, "$3::int8");
+    let error = also_set(shape, Column::LastError, &error_text(shape, text::LEASE_EXPIRED));
     format!(
         "WITH expired AS MATERIALIZED (
     SELECT t.{at} AS at FROM {table} AS t

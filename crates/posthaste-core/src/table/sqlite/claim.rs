@@ -11,7 +11,7 @@ pub(super) fn pick(shape: &Shape, ordered: bool) -> String {
     let unblocked = if ordered { format!(" AND NOT {}", blocked(shape)) } else { String::new() };
     format!(
         "SELECT CAST(t.{id} AS TEXT), coalesce(length(CAST(t.{payload} AS BLOB)), 0) + length(CAST(t.{id} AS BLOB)) + 256{headers}
-FROM {table} AS t WHERE t.{status} = {pending} AND {due}{unblocked}
+FROM {table} AS t WHERE t.{status} = {pending} AND typeof(t.{id}) NOT IN ('blob', 'null') AND {due}{unblocked}
 ORDER BY t.{available}, t.{created}, t.{tie} LIMIT ?2",
         payload = shape.needed(Column::Payload),
         headers = headers.unwrap_or_default(),

@@ -13,9 +13,7 @@ use super::{Column, RowChange, Shape};
 use crate::admin::EventState;
 use claim::{pick, take};
 use look::{matching, old, page_tie, prune};
-use settle::{
-    attempt, dead, expired, insert, released_claims, renewed, retry, same, settled, sweep, unanswered,
-};
+use settle::{abandoned, dead, expired, insert, released_claims, renewed, retry, same, settled, sweep};
 
 /// What a connection must have: a function of a topic pattern and a topic that says whether they match. SQLite itself knows no regular
 /// expressions.
@@ -39,7 +37,7 @@ pub struct SqliteTableSql {
     pub dead: String,
     /// Hands back what was not sent: ids, tokens, now.
     pub released: String,
-    /// Gives up what was sent and not answered: ids, tokens, now. Counts as an attempt.
+    /// Gives up what was sent and not answered: ids, tokens, now, budget. Counts as an attempt.
     pub abandoned: String,
     /// Hands back whatever these claims hold: tokens, now.
     pub released_claims: String,
@@ -90,7 +88,7 @@ impl SqliteTableSql {
             retry: retry(s),
             dead: dead(s),
             released: settled(s, &states.pending, ""),
-            abandoned: settled(s, &states.pending, &format!("{}{}", attempt(s), unanswered(s))),
+            abandoned: abandoned(s),
             released_claims: released_claims(s),
             renewed: renewed(s),
             sweep: sweep(s),

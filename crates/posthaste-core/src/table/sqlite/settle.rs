@@ -19,23 +19,38 @@ pub(super) fn held(shape: &Shape) -> String {
 
 /// Rows with these ids (`?1`) held under these tokens (`?2`) go to a state, now (`?3`).
 pub(super) fn settled(shape: &Shape, state: &StateName, also: &str) -> String {
+    to(shape, &state.literal(), also)
+}
+
+fn to(shape: &Shape, state: &str, also: &str) -> String {
     format!(
-        "UPDATE {} SET {} = {}, {}{also} WHERE {}",
+        "UPDATE {} SET {} = {state}, {}{also} WHERE {}",
         shape.profile.table.quoted(),
         shape.needed(Column::Status),
-        state.literal(),
         unlocked(shape, "?3"),
         held(shape)
     )
 }
 
-pub(super) fn attempt(shape: &Shape) -> String {
+fn attempt(shape: &Shape) -> String {
     let attempts = shape.needed(Column::Attempts);
     format!(", {attempts} = {attempts} + 1")
 }
 
-pub(super) fn unanswered(shape: &Shape) -> String {
-    also_set(shape, Column::LastError, UNANSWERED)
+/// Rows with these ids (`?1`) held under these tokens (`?2`) are given up, now (`?3`); a budget (`?4`) says which are dead.
+pub(super) fn abandoned(shape: &Shape) -> String {
+    let error = also_set(shape, Column::LastError, UNANSWERED);
+    to(shape, &dead_if_spent(shape, "?4"), &format!("{}{error}", attempt(shape)))
+}
+
+/// Pending, or dead if one attempt more spends the row's own budget, else this one.
+fn dead_if_spent(shape: &Shape, budget: &str) -> String {
+    let (states, attempts) = (&shape.profile.states, shape.needed(Column::Attempts));
+    let budget = shape
+        .quoted(Column::MaxAttempts)
+        .map_or(budget.to_owned(), |most| format!("coalesce({most}, {budget})"));
+    let (dead, pending) = (states.dead.literal(), states.pending.literal());
+    format!("CASE WHEN {attempts} + 1 >= {budget} THEN {dead} ELSE {pending} END")
 }
 
 pub(super) fn released_claims(shape: &Shape) -> String {
@@ -107,22 +122,19 @@ pub(super) fn dead(shape: &Shape) -> String {
 }
 
 pub(super) fn sweep(shape: &Shape) -> String {
-    let (states, attempts) = (&shape.profile.states, shape.needed(Column::Attempts));
-    let budget =
-        shape.quoted(Column::MaxAttempts).map_or("?3".to_owned(), |most| format!("coalesce({most}, ?3)"));
     let (id, status, locked_at) =
         (shape.needed(Column::Id), shape.needed(Column::Status), shape.needed(Column::LockedAt));
     let error = also_set(shape, Column::LastError, LEASE_EXPIRED);
     format!(
-        "UPDATE {table} SET {status} = CASE WHEN {attempts} + 1 >= {budget} THEN {dead} ELSE {} END{}{error}, {}
+        "UPDATE {table} SET {status} = {}{}{error}, {}
 WHERE {id} IN (SELECT t.{id} {} ORDER BY t.{locked_at} LIMIT ?2)
 RETURNING {status} = {dead}",
-        states.pending.literal(),
+        dead_if_spent(shape, "?3"),
         attempt(shape),
         unlocked(shape, "?4"),
         expired(shape),
         table = shape.profile.table.quoted(),
-        dead = states.dead.literal(),
+        dead = shape.profile.states.dead.literal(),
     )
 }
 

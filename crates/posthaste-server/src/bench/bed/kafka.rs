@@ -1,4 +1,4 @@
-//! Kafka: a topic, and the bare client with its own queue as full as it may be.
+//! Kafka: a topic, and the bare client with as much in its queue as a lane may have on its way.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use rdkafka::{ClientContext, Offset, TopicPartitionList};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Bed, Message, halves, name};
+use super::{Bed, Load, Message, halves, name};
 use crate::exit::{Code, Failure};
 
 /// The topic of the bench's events.
@@ -23,8 +23,10 @@ const TOPIC: &str = "bench.event";
 const PARTITIONS: i32 = 6;
 const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 const FLUSHED_WITHIN: Duration = Duration::from_secs(120);
-/// How long to hear reports when the client's queue is full.
+/// How long to hear reports when enough is on its way.
 const HEAR: Duration = Duration::from_millis(5);
+/// So many of them are waited for then, or the client would be asked about each.
+const HEARD: usize = 50;
 
 /// A topic of the bench's own.
 pub(super) struct Topic {
@@ -111,21 +113,32 @@ fn headers(number: u64) -> (OwnedHeaders, String) {
     (headers.into_iter().fold(OwnedHeaders::new_with_capacity(8), put), key)
 }
 
-/// Hands everything to the client as fast as it takes it, and waits for all reports.
+/// Hears reports until there is room in the window again.
+fn hear(producer: &BaseProducer<Counting>, window: usize) {
+    let on_its_way = || usize::try_from(producer.in_flight_count()).unwrap_or(0);
+    if on_its_way() >= window {
+        while on_its_way() + HEARD.min(window) > window {
+            producer.poll(HEAR);
+        }
+    }
+}
+
+/// Hands everything to the client as fast as the window and its queue allow, and waits for all reports.
 fn publish_all(
     config: &ClientConfig,
     topic: &str,
     message: Message,
-    events: u64,
-    size: usize,
+    load: Load,
 ) -> Result<Duration, Failure> {
     let producer: BaseProducer<Counting> =
         config.create_with_context(Counting::default()).map_err(failed("make a client of the broker"))?;
     // What the client must know before it can send is no part of the figure.
     producer.client().fetch_metadata(Some(topic), ANSWERED_WITHIN).map_err(failed("look for the topic"))?;
+    let Load { events, size, window } = load;
     let payload = vec![b'x'; size];
     let start = Instant::now();
     for number in 0..events {
+        hear(&producer, window);
         let (headers, key) = match message {
             Message::Raw => (OwnedHeaders::new_with_capacity(0), String::new()),
             Message::Same => headers(number),
@@ -138,9 +151,6 @@ fn publish_all(
             }
             producer.poll(HEAR);
             record = refused;
-        }
-        if number % 1_000 == 0 {
-            producer.poll(Duration::ZERO);
         }
     }
     producer.flush(FLUSHED_WITHIN).map_err(failed("publish"))?;
@@ -168,16 +178,10 @@ impl Bed for Topic {
         })
     }
 
-    fn publish(
-        &self,
-        message: Message,
-        events: u64,
-        size: usize,
-    ) -> BoxFuture<'_, Result<Duration, Failure>> {
+    fn publish(&self, message: Message, load: Load) -> BoxFuture<'_, Result<Duration, Failure>> {
         let (config, topic) = (self.config.clone(), self.name.clone());
         Box::pin(async move {
-            let publishing =
-                tokio::task::spawn_blocking(move || publish_all(&config, &topic, message, events, size));
+            let publishing = tokio::task::spawn_blocking(move || publish_all(&config, &topic, message, load));
             publishing.await.map_err(failed("publish"))?
         })
     }

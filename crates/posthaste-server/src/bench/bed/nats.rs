@@ -3,26 +3,28 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use async_nats::HeaderMap;
 use async_nats::jetstream::Context;
-use async_nats::jetstream::stream::{Config, Stream as JetStream};
-use futures_util::stream::{self, TryStreamExt as _};
+use async_nats::jetstream::publish::PublishAck;
+use async_nats::jetstream::response::Response;
+use async_nats::jetstream::stream::Config;
+use async_nats::{Client, HeaderMap};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
 use posthaste::BoxFuture;
 use serde_json::Value;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
-use super::{Bed, Message, halves, name};
+use super::{Bed, Load, Message, halves, name};
 use crate::exit::{Code, Failure};
 
-/// What the raw side keeps unacknowledged, as the target does.
-const WINDOW: usize = 1_000;
 /// The topic of the bench's events.
 const TOPIC: &str = "bench.event";
+const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 
 /// A stream of the bench's own.
 pub(super) struct Stream {
+    client: Client,
     jetstream: Context,
-    stream: JetStream,
     name: String,
     url: String,
     version: String,
@@ -34,12 +36,47 @@ impl Stream {
         let (address, settings) = halves(url);
         let client = async_nats::connect(address).await.map_err(failed("connect to the broker"))?;
         let version = client.server_info().version;
-        let jetstream = async_nats::jetstream::new(client);
+        let jetstream = async_nats::jetstream::new(client.clone());
         let name = name();
-        let config = Config { name: name.clone(), subjects: vec![format!("{name}.>")], ..Config::default() };
-        let stream = jetstream.create_stream(config).await.map_err(failed("make a stream"))?;
         let url = format!("{address}?{settings}&prefix={name}");
-        Ok(Self { jetstream, stream, name, url, version })
+        let stream = Self { client, jetstream, name, url, version };
+        stream.create().await?;
+        Ok(stream)
+    }
+
+    async fn create(&self) -> Result<(), Failure> {
+        let (name, subjects) = (self.name.clone(), vec![format!("{}.>", self.name)]);
+        let config = Config { name, subjects, ..Config::default() };
+        self.jetstream.create_stream(config).await.map(drop).map_err(failed("make a stream"))
+    }
+
+    async fn delete(&self) -> Result<(), Failure> {
+        self.jetstream.delete_stream(&self.name).await.map(drop).map_err(failed("remove the stream"))
+    }
+
+    /// All answers come to one inbox, as the client's own calls, with an answer to wait for in each, are slower than the server.
+    async fn send(&self, message: Message, load: Load) -> Result<(), Failure> {
+        let payload = Bytes::from(vec![b'x'; load.size]);
+        let (subject, inbox) = (format!("{}.{TOPIC}", self.name), self.client.new_inbox());
+        let mut answers = self.client.subscribe(inbox.clone()).await.map_err(failed("publish"))?;
+        let (mut sent, mut answered, window) = (0, 0, load.window as u64);
+        while answered < load.events {
+            while sent < load.events && sent - answered < window {
+                let (headers, payload) = (Self::headers(message, sent), payload.clone());
+                let published = self.client.publish_with_reply_and_headers(
+                    subject.clone(),
+                    inbox.clone(),
+                    headers,
+                    payload,
+                );
+                published.await.map_err(failed("publish"))?;
+                sent += 1;
+            }
+            let answer = timeout(ANSWERED_WITHIN, answers.next()).await.map_err(failed("publish"))?;
+            acknowledged(&answer.ok_or_else(|| failed("publish")("the connection ended"))?)?;
+            answered += 1;
+        }
+        Ok(())
     }
 
     fn headers(message: Message, number: u64) -> HeaderMap {
@@ -69,40 +106,38 @@ impl Bed for Stream {
         &self.url
     }
 
+    /// Made anew: a purged stream remembers the ids of what was in it, and would take the next round for duplicates.
     fn empty(&self) -> BoxFuture<'_, Result<(), Failure>> {
-        Box::pin(async { self.stream.purge().await.map(drop).map_err(failed("empty the stream")) })
+        Box::pin(async {
+            self.delete().await?;
+            self.create().await
+        })
     }
 
-    fn publish(
-        &self,
-        message: Message,
-        events: u64,
-        size: usize,
-    ) -> BoxFuture<'_, Result<Duration, Failure>> {
+    fn publish(&self, message: Message, load: Load) -> BoxFuture<'_, Result<Duration, Failure>> {
         Box::pin(async move {
-            let payload = bytes::Bytes::from(vec![b'x'; size]);
-            let subject = format!("{}.{TOPIC}", self.name);
             let start = Instant::now();
-            let send = async |number| {
-                let (headers, payload) = (Self::headers(message, number), payload.clone());
-                let sent = self.jetstream.publish_with_headers(subject.clone(), headers, payload).await;
-                let sent = sent.map_err(failed("publish"))?;
-                sent.await.map(drop).map_err(failed("publish"))
-            };
-            let sending = stream::iter((0..events).map(|number| Ok(send(number))));
-            sending.try_buffer_unordered(WINDOW).try_for_each(async |()| Ok(())).await?;
+            self.send(message, load).await?;
             Ok(start.elapsed())
         })
     }
 
     fn remove(self: Box<Self>) -> BoxFuture<'static, Result<(), Failure>> {
-        Box::pin(async move {
-            self.jetstream.delete_stream(&self.name).await.map(drop).map_err(failed("remove the stream"))
-        })
+        Box::pin(async move { self.delete().await })
     }
 
     fn facts(&self) -> Vec<(&'static str, Value)> {
         vec![("nats_server", Value::from(self.version.as_str()))]
+    }
+}
+
+/// Whether a message is in the stream now, and was not before.
+fn acknowledged(answer: &async_nats::Message) -> Result<(), Failure> {
+    match serde_json::from_slice::<Response<PublishAck>>(&answer.payload) {
+        Ok(Response::Ok(ack)) if !ack.duplicate => Ok(()),
+        Ok(Response::Ok(_)) => Err(failed("publish")("the stream took it for a duplicate")),
+        Ok(Response::Err { error }) => Err(failed("publish")(error)),
+        Err(_) => Err(failed("publish")("no stream takes it")),
     }
 }
 

@@ -17,11 +17,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::super::QueueType;
-use super::{Bed, Message, halves, name};
+use super::{Bed, Load, Message, halves, name};
 use crate::exit::{Code, Failure};
 
-/// What the raw side keeps unconfirmed, and how much of it is handed over at once: the best of what was tried.
-const WINDOW: usize = 1_000;
+/// How much of the window is handed over at once: the best of what was tried.
 const BURST: usize = 200;
 const PERSISTENT: u8 = 2;
 
@@ -63,17 +62,17 @@ impl Queue {
 
     async fn send(
         &self,
-        events: u64,
+        load: Load,
         payload: &[u8],
         mandatory: bool,
         properties: impl Fn(u64) -> BasicProperties,
     ) -> lapin::Result<()> {
         let options = BasicPublishOptions { mandatory, immediate: false };
-        let mut unconfirmed: VecDeque<PublisherConfirm> = VecDeque::with_capacity(WINDOW);
-        let mut left = events;
+        let mut unconfirmed: VecDeque<PublisherConfirm> = VecDeque::with_capacity(load.window);
+        let mut left = load.events;
         while left > 0 {
             let burst = left.min(BURST as u64);
-            while unconfirmed.len() + burst as usize > WINDOW {
+            while !unconfirmed.is_empty() && unconfirmed.len() + burst as usize > load.window {
                 confirmed(unconfirmed.pop_front()).await?;
             }
             let publishing = (0..burst).map(|number| {
@@ -104,21 +103,16 @@ impl Bed for Queue {
     }
 
     /// Persistent, in bursts, with a window of confirms; as the target sends them also `mandatory`.
-    fn publish(
-        &self,
-        message: Message,
-        events: u64,
-        size: usize,
-    ) -> BoxFuture<'_, Result<Duration, Failure>> {
+    fn publish(&self, message: Message, load: Load) -> BoxFuture<'_, Result<Duration, Failure>> {
         Box::pin(async move {
-            let payload = vec![b'x'; size];
+            let payload = vec![b'x'; load.size];
             let start = Instant::now();
             let sent = match message {
                 Message::Raw => {
                     let bare = |_| BasicProperties::default().with_delivery_mode(PERSISTENT);
-                    self.send(events, &payload, false, bare).await
+                    self.send(load, &payload, false, bare).await
                 }
-                Message::Same => self.send(events, &payload, true, dressed).await,
+                Message::Same => self.send(load, &payload, true, dressed).await,
             };
             sent.map_err(failed("publish"))?;
             Ok(start.elapsed())

@@ -9,11 +9,10 @@ use redis::{AsyncConnectionConfig, Client, Pipeline, RedisError, RedisResult};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Bed, Message, halves, name};
+use super::{Bed, Load, Message, halves, name};
 use crate::exit::{Code, Failure};
 
-/// What the raw side keeps unanswered, and how much of it is one pipeline: the best of what was tried.
-const WINDOW: u64 = 1_000;
+/// How much of the window is one pipeline: the best of what was tried with one of 1,000.
 const BURST: u64 = 250;
 /// The topic of the bench's events.
 const TOPIC: &str = "bench.event";
@@ -90,20 +89,15 @@ impl Bed for Stream {
         Box::pin(self.delete())
     }
 
-    fn publish(
-        &self,
-        message: Message,
-        events: u64,
-        size: usize,
-    ) -> BoxFuture<'_, Result<Duration, Failure>> {
+    fn publish(&self, message: Message, load: Load) -> BoxFuture<'_, Result<Duration, Failure>> {
         Box::pin(async move {
-            let payload = vec![b'x'; size];
+            let (events, payload) = (load.events, vec![b'x'; load.size]);
             let start = Instant::now();
             let bursts = (0..events).step_by(usize::try_from(BURST).unwrap_or(1)).map(|from| {
                 let burst = self.burst(message, from..(from + BURST).min(events), &payload);
                 Ok(self.send(burst))
             });
-            let on_their_way = usize::try_from(WINDOW / BURST).unwrap_or(1);
+            let on_their_way = (load.window / usize::try_from(BURST).unwrap_or(1)).max(1);
             let sent = stream::iter(bursts).try_buffer_unordered(on_their_way).try_collect::<Vec<()>>().await;
             sent.map_err(failed("publish"))?;
             Ok(start.elapsed())

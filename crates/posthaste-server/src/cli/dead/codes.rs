@@ -1,6 +1,6 @@
 //! `posthaste dead list --by code`: what events died of.
 
-use posthaste::admin::{EventState, Page};
+use posthaste::admin::EventState;
 use posthaste::review::DeadCodes;
 
 use super::super::context::{Access, Context};
@@ -12,8 +12,6 @@ use crate::http::wire::{DeadCodeDocument, DeadCodePage};
 
 /// What the failure said is told by `dead show`, of the event whose id stands here.
 const HEAD: [&str; 6] = ["EVENTS", "LANE", "CODE", "FIRST SEEN (UTC)", "LAST SEEN (UTC)", "ID"];
-/// How many dead letters of a broker are looked at: it gives them one by one, and takes them back.
-const LETTERS_MAX: u32 = 1_000;
 
 pub(super) async fn run(
     args: &FilterArgs,
@@ -21,7 +19,7 @@ pub(super) async fn run(
     context: &Context,
 ) -> Result<(), Failure> {
     let page = match letters {
-        Some(letters) => of_letters(&letters).await?,
+        Some(letters) => letters.codes().await?,
         None => fetch(args, context).await?,
     };
     if context.json() {
@@ -41,18 +39,15 @@ async fn fetch(args: &FilterArgs, context: &Context) -> Result<DeadCodePage, Fai
     match context.access(false).await? {
         Access::Server(client) => {
             let page = client.get(&args.codes_query()).await?;
-            page.ok_or_else(|| {
-                Failure::usage("count dead events by code: the server, or its store, knows no codes")
+            page.ok_or_else(|| match &args.lane {
+                Some(lane) => Failure::nothing(format!(
+                    "count dead events by code: the server has no lane {lane}, or its store knows no codes"
+                )),
+                None => Failure::usage("count dead events by code: the server, or its store, knows no codes"),
             })
         }
         Access::Store(store) => Ok(DeadCodePage::of(&store.dead_by_code(&filter).await.map_err(told)?)),
     }
-}
-
-async fn of_letters(letters: &Letters) -> Result<DeadCodePage, Failure> {
-    let found = letters.admin.find(&letters.filter, Page::first(LETTERS_MAX)).await;
-    let found = found.map_err(|error| Failure::target(&error.during("count dead events by code")))?;
-    Ok(DeadCodePage::of(&DeadCodes::of(&letters.filter, &found.records, found.next.is_some())))
 }
 
 fn row(group: &DeadCodeDocument) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use posthaste::admin::Command;
 
-use super::super::act::{Action, Consent};
+use super::super::act::{Action, Consent, How, RateArgs};
 use super::super::context::Context;
 use super::super::filter::FilterArgs;
 use super::at::BrokerArgs;
@@ -21,15 +21,18 @@ pub(in crate::cli) struct Args {
     reason: String,
     #[command(flatten)]
     consent: Consent,
+    #[command(flatten)]
+    rate: RateArgs,
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let discard = |dry_run| Command::Discard { reason: args.reason.clone(), dry_run };
+    let how = How::from(args.consent).at(args.rate);
     if let Some(letters) = args.at.letters(&args.filter, context)? {
-        return letters.action(context).run(args.consent, discard).await;
+        return letters.action(context).run(how, discard).await;
     }
     let filter = dead_of_a_lane(&args.filter)?;
     let way = context.way().await?;
     let action = Action::on_events(context, &way, &filter, "dead events");
-    action.run(args.consent, discard).await
+    action.run(how, discard).await
 }

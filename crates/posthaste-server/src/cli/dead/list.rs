@@ -4,13 +4,13 @@ use clap::ValueEnum;
 use posthaste::admin::EventState;
 
 use super::super::context::Context;
-use super::super::event::list::{PageArgs, fetch};
+use super::super::event::list::{PageArgs, fetch, none_of};
 use super::super::filter::FilterArgs;
 use super::super::output;
 use super::at::BrokerArgs;
 use super::codes;
 use crate::exit::Failure;
-use crate::http::wire::{EventDocument, EventPage, LaneViewDocument};
+use crate::http::wire::{EventDocument, LaneViewDocument};
 
 /// How often it was tried is told by `dead show`: here the error needs the room.
 const HEAD: [&str; 6] = ["DEAD SINCE (UTC)", "LANE", "ID", "TYPE", "CODE", "ERROR"];
@@ -43,10 +43,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         return codes::run(&args.filter, args.at.letters(&args.filter, context)?, context).await;
     }
     let page = match args.at.letters(&args.filter, context)? {
-        Some(letters) => {
-            let found = letters.admin.find(&letters.filter, args.page.wanted()).await;
-            EventPage::of(&found.map_err(|error| Failure::target(&error.during("list dead events")))?)
-        }
+        Some(letters) => letters.list(args.page.wanted()).await?,
         None => {
             let access = context.access(false).await?;
             fetch(&access, &args.filter, Some(EventState::Dead), &args.page).await?
@@ -62,7 +59,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
             .filter(|view| view.state == EventState::Dead.name())
             .map(move |view| row(event, view))
     });
-    output::table(&HEAD, rows.collect(), "no dead events")?;
+    output::table(&HEAD, rows.collect(), &none_of(&page, "no dead events"))?;
     output::tell_next(page.next.as_deref());
     Ok(())
 }

@@ -40,7 +40,7 @@ pub(super) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
 fn dead_of_a_lane(args: &FilterArgs) -> Result<Filter, Failure> {
     if args.lane.is_none() {
         return Err(Failure::usage(
-            "choose dead events: say --lane LANE (posthaste lane list shows the lanes), or --broker URL --group GROUP",
+            "choose dead events: say --lane LANE (posthaste lane list shows the lanes), or --broker TARGET --group GROUP",
         ));
     }
     Ok(args.filter(Some(EventState::Dead)))

@@ -23,12 +23,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     if let Some(letters) = args.at.letters(&args.filter, context)? {
-        if args.rate.rate.is_some() {
-            return Err(Failure::usage(
-                "redrive: --rate is for events of a store; a broker's letters go one by one",
-            ));
-        }
-        return letters.action(context).run(args.consent, redrive).await;
+        return letters.action(context).run(How::from(args.consent).at(args.rate), redrive).await;
     }
     let filter = dead_of_a_lane(&args.filter)?;
     let way = context.way().await?;

@@ -1,13 +1,10 @@
 //! `posthaste dead show`: one dead event with its payload and why it died.
 
-use posthaste::admin::Page;
-
 use super::super::context::Context;
 use super::super::event::show;
 use super::super::filter::FilterArgs;
 use super::at::BrokerArgs;
 use crate::exit::Failure;
-use crate::http::wire::EventDocument;
 
 /// What `dead show` takes. Its name is a group of arguments, and that of what it holds is taken.
 #[derive(Debug, clap::Args)]
@@ -23,9 +20,6 @@ pub(super) async fn run(args: &ShowArgs, context: &Context) -> Result<(), Failur
     let Some(letters) = args.at.letters(&filter, context)? else {
         return show::run(&args.event, context).await;
     };
-    let mut page = Page::first(1);
-    page.with_payload = true;
-    let found = letters.admin.find(&letters.filter, page).await;
-    let found = found.map_err(|error| Failure::target(&error.during("show the event")))?;
-    show::display(&args.event, context, found.records.first().map(EventDocument::with_payload))
+    let found = letters.one(&args.event.id, args.event.source.as_deref()).await?;
+    show::display(&args.event, context, found)
 }

@@ -2,7 +2,7 @@
 
 use posthaste::admin::Command;
 
-use super::super::act::{Action, DryRun};
+use super::super::act::{Action, DryRun, How, RateArgs};
 use super::super::context::Context;
 use super::super::filter::FilterArgs;
 use super::of_a_lane;
@@ -18,11 +18,14 @@ pub(in crate::cli) struct Args {
     reason: String,
     #[command(flatten)]
     dry_run: DryRun,
+    #[command(flatten)]
+    rate: RateArgs,
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let filter = of_a_lane("bury", &args.filter)?;
     let way = context.way().await?;
     let action = Action::on_events(context, &way, &filter, "waiting events");
-    action.run(args.dry_run, |dry_run| Command::Bury { reason: args.reason.clone(), dry_run }).await
+    let how = How::from(args.dry_run).at(args.rate);
+    action.run(how, |dry_run| Command::Bury { reason: args.reason.clone(), dry_run }).await
 }

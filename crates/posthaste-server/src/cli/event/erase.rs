@@ -2,7 +2,7 @@
 
 use posthaste::admin::Command;
 
-use super::super::act::{Action, Consent};
+use super::super::act::{Action, Consent, How, RateArgs};
 use super::super::context::Context;
 use super::super::filter::FilterArgs;
 use crate::exit::Failure;
@@ -14,6 +14,8 @@ pub(in crate::cli) struct Args {
     filter: FilterArgs,
     #[command(flatten)]
     consent: Consent,
+    #[command(flatten)]
+    rate: RateArgs,
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
@@ -26,5 +28,5 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let way = context.way().await?;
     let mut action = Action::on_events(context, &way, &filter, "events");
     action.object = "the payloads of ".to_owned();
-    action.run(args.consent, |dry_run| Command::Erase { dry_run }).await
+    action.run(How::from(args.consent).at(args.rate), |dry_run| Command::Erase { dry_run }).await
 }

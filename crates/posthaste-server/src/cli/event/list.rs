@@ -13,6 +13,9 @@ use crate::http::wire::{EventDocument, EventPage, LaneViewDocument};
 /// Which column of [`row`] is the topic.
 const TOPIC: usize = 3;
 
+/// How many pages without an event are read on; each looks at 20,000.
+const EMPTY_PAGES_MAX: usize = 50;
+
 /// What `event list` takes.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
@@ -63,26 +66,57 @@ pub(in crate::cli) fn show(page: &EventPage) -> Result<(), Failure> {
         head.remove(TOPIC);
         rows.iter_mut().for_each(|row| drop(row.remove(TOPIC)));
     }
-    output::table(&head, rows, "no events")
+    output::table(&head, rows, &none_of(page, "no events"))
 }
 
-/// A page of events by the server or from the store: the same document.
+/// A page of events by the server or from the store: the same document. Reads on while it finds none, but not for ever.
 pub(in crate::cli) async fn fetch(
     access: &Access,
     filter: &FilterArgs,
     state: Option<EventState>,
     page: &PageArgs,
 ) -> Result<EventPage, Failure> {
+    let mut after = page.after.clone();
+    for _ in 1..EMPTY_PAGES_MAX {
+        let found = one_page(access, filter, state, page.limit, after.as_deref()).await?;
+        if !found.events.is_empty() || found.next.is_none() {
+            return Ok(found);
+        }
+        after = found.next;
+    }
+    one_page(access, filter, state, page.limit, after.as_deref()).await
+}
+
+async fn one_page(
+    access: &Access,
+    filter: &FilterArgs,
+    state: Option<EventState>,
+    limit: u32,
+    after: Option<&str>,
+) -> Result<EventPage, Failure> {
     match access {
         Access::Server(client) => {
-            let path = filter.query(state, page.limit, page.after.as_deref());
-            let page = client.get(&path).await?;
-            page.ok_or_else(|| Failure::other("list events: the server does not know /v1/events"))
+            let page = client.get(&filter.query(state, limit, after)).await?;
+            // A server of ours knows the path: what is not there is the lane.
+            page.ok_or_else(|| match &filter.lane {
+                Some(lane) => Failure::nothing(format!("list events: there is no lane {lane}")),
+                None => Failure::other("list events: the server does not know /v1/events"),
+            })
         }
         Access::Store(store) => {
-            let found = store.find(&filter.filter(state), page.wanted()).await;
+            let mut page = Page::first(limit);
+            page.after = after.map(str::to_owned);
+            let found = store.find(&filter.filter(state), page).await;
             Ok(EventPage::of(&found.map_err(|error| error.during("list events"))?))
         }
+    }
+}
+
+/// What is said of a page without events: there are none, or none so far.
+pub(in crate::cli) fn none_of(page: &EventPage, what: &str) -> String {
+    match &page.next {
+        Some(_) => format!("{what} among those that were looked at; there are older ones"),
+        None => what.to_owned(),
     }
 }
 

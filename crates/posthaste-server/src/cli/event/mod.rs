@@ -3,6 +3,7 @@
 mod bury;
 mod erase;
 pub(super) mod list;
+mod payload;
 mod schedule;
 pub(super) mod show;
 mod tail;

@@ -3,7 +3,7 @@
 use posthaste::admin::Command;
 use posthaste::time::Moment;
 
-use super::super::act::{Action, DryRun};
+use super::super::act::{Action, DryRun, How, RateArgs};
 use super::super::context::Context;
 use super::super::filter::FilterArgs;
 use super::super::moment::future;
@@ -20,11 +20,14 @@ pub(in crate::cli) struct Args {
     at: Moment,
     #[command(flatten)]
     dry_run: DryRun,
+    #[command(flatten)]
+    rate: RateArgs,
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let filter = of_a_lane("schedule", &args.filter)?;
     let way = context.way().await?;
     let action = Action::on_events(context, &way, &filter, "events that wait for their time");
-    action.run(args.dry_run, |dry_run| Command::Schedule { at: args.at, dry_run }).await
+    let how = How::from(args.dry_run).at(args.rate);
+    action.run(how, |dry_run| Command::Schedule { at: args.at, dry_run }).await
 }

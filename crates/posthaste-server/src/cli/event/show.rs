@@ -1,25 +1,35 @@
-//! `posthaste event show`: one event, its payload byte for byte, and what the lanes did with it.
+//! `posthaste event show`: one event, its payload byte for byte, what the lanes did with it, and what happened to it.
 
-use posthaste::admin::{Filter, Page};
+use posthaste::admin::{Filter, Record};
+use posthaste::schema::Backend;
 
 use super::super::context::{Access, Context};
-use super::super::filter::encoded;
+use super::super::filter::{encoded, with_query};
 use super::super::output;
+use super::payload::{self, As};
 use crate::exit::Failure;
-use crate::http::wire::EventDocument;
+use crate::http::events::page_of_one;
+use crate::http::history;
+use crate::http::wire::{EventDocument, HistoryDocument, LaneViewDocument};
 
 /// What `event show` takes.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
     /// Which event
     pub(in crate::cli) id: String,
+    /// Of this source, where several sources use the id
+    #[arg(long, value_name = "SOURCE")]
+    pub(in crate::cli) source: Option<String>,
     /// Write only the payload, byte for byte, and nothing else
     #[arg(long, conflicts_with = "output")]
     payload: bool,
+    /// How to show the payload [default: as it is, if it is plain text]
+    #[arg(long = "as", value_name = "HOW", value_enum, conflicts_with_all = ["output", "payload"])]
+    wanted: Option<As>,
 }
 
 pub(in crate::cli) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    display(args, context, fetch(&args.id, context).await?)
+    display(args, context, fetch(args, context).await?)
 }
 
 /// Shows it, if there is one.
@@ -37,31 +47,55 @@ pub(in crate::cli) fn display(
     if context.json() {
         return output::json(&event);
     }
-    show(&event, payload.as_deref())
+    output::write(text(&event).as_bytes())?;
+    payload::show(payload.as_deref(), args.wanted)
 }
 
-async fn fetch(id: &str, context: &Context) -> Result<Option<EventDocument>, Failure> {
+async fn fetch(args: &Args, context: &Context) -> Result<Option<EventDocument>, Failure> {
     match context.access(false).await? {
-        Access::Server(client) => client.get(&format!("/v1/events/{}", encoded(id))).await,
-        Access::Store(store) => {
-            let mut filter = Filter::default();
-            filter.ids = vec![id.to_owned()];
-            let mut page = Page::first(1);
-            page.with_payload = true;
-            let found = store.find(&filter, page).await.map_err(|error| error.during("show the event"))?;
-            Ok(found.records.first().map(EventDocument::with_payload))
+        Access::Server(client) => {
+            let path = format!("/v1/events/{}?", encoded(&args.id));
+            client.get(&with_query(&path, [("source", args.source.clone())])).await
         }
+        Access::Store(store) => of_store(&*store, args).await,
     }
 }
 
-fn show(event: &EventDocument, payload: Option<&[u8]>) -> Result<(), Failure> {
+async fn of_store(store: &dyn Backend, args: &Args) -> Result<Option<EventDocument>, Failure> {
+    let told = |error: posthaste::Error| error.during("show the event");
+    let mut filter = Filter::default();
+    filter.ids = vec![args.id.clone()];
+    let found = store.find(&filter, page_of_one()).await.map_err(told)?;
+    match only(found.records, args.source.as_deref())? {
+        Some(record) => Ok(Some(history::of(store, &record).await.map_err(told)?)),
+        None => Ok(None),
+    }
+}
+
+/// The one of this source; without a source there must be no other.
+pub(in crate::cli) fn only(
+    mut records: Vec<Record>,
+    source: Option<&str>,
+) -> Result<Option<Record>, Failure> {
+    records.retain(|record| source.is_none_or(|source| record.envelope.source == source));
+    let found = records.pop();
+    let Some(one) = found.as_ref().filter(|_| !records.is_empty()) else { return Ok(found) };
+    let mut sources: Vec<&str> = records.iter().chain([one]).map(|record| &*record.envelope.source).collect();
+    sources.sort_unstable();
+    sources.dedup();
+    Err(Failure::usage(format!(
+        "show the event: several sources have an event with this id; say --source with one of {}",
+        sources.join(", ")
+    )))
+}
+
+fn text(event: &EventDocument) -> String {
     let mut text = String::new();
     let mut put = |name: &str, value: &str| {
         if !value.is_empty() {
             text.push_str(&format!("{name:<14}{}\n", output::plain(value)));
         }
     };
-    let time = |time: &Option<String>| time.as_deref().map(output::time).unwrap_or_default();
     put("id", &event.id);
     put("source", &event.source);
     put("type", &event.event_type);
@@ -78,21 +112,45 @@ fn show(event: &EventDocument, payload: Option<&[u8]>) -> Result<(), Failure> {
         put("header", &format!("{name}: {value}"));
     }
     for view in &event.lanes {
-        let error = view.last_error.as_deref().map(|error| format!(" ({error})")).unwrap_or_default();
-        let attempts = if view.attempts > 0 { format!(", {} failed", view.attempts) } else { String::new() };
-        put("lane", &format!("{} {}{attempts}{error}", view.lane, view.state));
+        put_lane(view, &mut put);
     }
-    output::write(text.as_bytes())?;
-    show_payload(payload)
+    for (at, known) in event.history.iter().enumerate() {
+        put(if at == 0 { "history" } else { "" }, &line(known));
+    }
+    text
 }
 
-/// The payload as it is, unless it would steer the terminal or is no text.
-fn show_payload(payload: Option<&[u8]>) -> Result<(), Failure> {
-    let Some(payload) = payload else { return output::line("\n(the payload was erased)") };
-    let harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t' | '\r');
-    match std::str::from_utf8(payload) {
-        Ok("") => output::line("\n(no payload)"),
-        Ok(text) if text.chars().all(harmless) => output::line(&format!("\n{text}")),
-        _ => output::line(&format!("\n({} bytes that are no plain text: see --payload)", payload.len())),
+fn put_lane(view: &LaneViewDocument, put: &mut impl FnMut(&str, &str)) {
+    let error = view.last_error.as_deref().map(|error| format!(" ({error})")).unwrap_or_default();
+    let attempts = if view.attempts > 0 { format!(", {} failed", view.attempts) } else { String::new() };
+    let again = if view.replay { ", sent again" } else { "" };
+    put("lane", &format!("{} {}{again}{attempts}{error}", view.lane, view.state));
+    put("  code", view.code.as_deref().unwrap_or_default());
+    put("  failed at", &time(&view.first_failed_at));
+    put("  dead since", &time(&view.dead_at));
+    put("  next try", &time(&view.available_at));
+}
+
+/// `2026-11-15 21:52:03  dead in main: http 400: no such customer`.
+fn line(known: &HistoryDocument) -> String {
+    let mut line = match &known.at {
+        Some(at) => output::time(at),
+        None => format!("{:<19}", "now"),
+    };
+    line.push_str("  ");
+    line.push_str(&known.what);
+    for (word, part) in [(" in ", &known.lane), (" by ", &known.by), (": ", &known.detail)] {
+        if let Some(part) = part {
+            line.push_str(word);
+            line.push_str(part);
+        }
     }
+    if known.maybe {
+        line.push_str(" (of many, and maybe of this one)");
+    }
+    line
+}
+
+fn time(time: &Option<String>) -> String {
+    time.as_deref().map(output::time).unwrap_or_default()
 }

@@ -49,7 +49,7 @@ fn row(lane: &LaneDocument) -> Vec<String> {
         lane.lane.clone(),
         lane.state.clone(),
         lane.owner.clone().unwrap_or_default(),
-        lane.shown("unread", lane.unread),
+        lane.unread_text(),
         lane.shown("delivered", lane.delivered),
         lane.shown("waiting", lane.waiting),
         lane.shown("dead", lane.dead),

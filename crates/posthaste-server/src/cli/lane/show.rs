@@ -30,7 +30,7 @@ fn text(lane: &LaneDocument) -> String {
     let numbers = [
         ("epoch", lane.epoch.to_string()),
         ("place", lane.position.to_string()),
-        ("unread", lane.shown("unread", lane.unread)),
+        ("unread", lane.unread_text()),
         ("accepted", lane.shown("accepted", lane.accepted)),
         ("delivered", lane.shown("delivered", lane.delivered)),
         ("waiting", lane.shown("waiting", lane.waiting)),
@@ -44,7 +44,8 @@ fn text(lane: &LaneDocument) -> String {
         ("reason", lane.reason.clone()),
         ("owner", lane.owner.clone()),
         ("oldest unread", lane.oldest_unread_at.as_deref().map(output::time)),
+        ("oldest waiting", lane.oldest_waiting_at.as_deref().map(output::time)),
     ];
     let words = words.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    words.chain(numbers).map(|(name, value)| format!("{name:<15}{}\n", output::plain(&value))).collect()
+    words.chain(numbers).map(|(name, value)| format!("{name:<16}{}\n", output::plain(&value))).collect()
 }

@@ -103,7 +103,7 @@ impl Owners {
         let columns = match profile.name() {
             "axcom" => format!(
                 "topic {text} NOT NULL, payload {bytes} NOT NULL, source {text}, version integer NOT NULL DEFAULT 1,
-                 published_at {time} NULL"
+                 trace_id {text}, correlation_id {text}, published_at {time} NULL"
             ),
             "debezium" => format!(
                 "aggregatetype {text} NOT NULL, aggregateid {text} NOT NULL, type {text} NOT NULL, payload {bytes} NOT NULL"

@@ -39,10 +39,13 @@ pub struct VersionDocument {
 pub struct StatsDocument {
     /// What is not delivered yet: not read, or parked and not dead. An event that two lanes want counts twice.
     pub pending_count: u64,
-    /// Of these: parked, because they failed, their time has not come, or an earlier event of their key is parked.
+    /// Of these: failed at least once. Where very many of a lane are retried, all of that lane that are parked and not dead.
     pub retrying_count: u64,
-    /// The age of the oldest event that a lane has not read; 0 when all are read.
-    pub oldest_age_sec: f64,
+    /// How many seconds ago the oldest event was taken in that should have been delivered by now; 0 when there is none.
+    pub oldest_age_sec: i64,
+    /// Whether `pending_count` may be more than the truth.
+    #[serde(default)]
+    pub pending_is_estimate: bool,
     /// What failed for good.
     pub dead_count: u64,
 }
@@ -51,12 +54,41 @@ impl StatsDocument {
     /// The sum over these lanes, at this moment.
     pub fn of(lanes: &[LaneStats], now: Timestamp) -> Self {
         let sum = |of: fn(&LaneStats) -> u64| lanes.iter().map(of).fold(0, u64::saturating_add);
-        let oldest = lanes.iter().filter_map(|lane| lane.oldest_unread_at).min();
+        let oldest = lanes.iter().filter_map(LaneStats::oldest_at).min();
+        let age = oldest.map_or(0, |at| now.since(at).as_secs());
         Self {
             pending_count: sum(|lane| lane.unread.saturating_add(lane.waiting)),
-            retrying_count: sum(|lane| lane.waiting),
-            oldest_age_sec: oldest.map_or(0.0, |at| now.since(at).as_secs_f64()),
+            retrying_count: sum(|lane| lane.retrying.unwrap_or(lane.waiting)),
+            oldest_age_sec: i64::try_from(age).unwrap_or(i64::MAX),
+            pending_is_estimate: lanes.iter().any(|lane| lane.unread_is_estimate),
             dead_count: sum(|lane| lane.dead),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lane(name: &str) -> LaneStats {
+        LaneStats::new(name.parse().expect("it is a name"))
+    }
+
+    #[test]
+    fn what_is_retried_is_counted_and_its_age_told_also_when_nothing_is_unread() {
+        let mut retrying = lane("a");
+        (retrying.waiting, retrying.retrying) = (3, Some(1));
+        retrying.oldest_waiting_at = Some(Timestamp::from_micros(1_500_000));
+        let mut reading = lane("b");
+        (reading.unread, reading.unread_is_estimate) = (2, true);
+        reading.oldest_unread_at = Some(Timestamp::from_micros(5_000_000));
+        let mut table = lane("c");
+        (table.waiting, table.dead) = (10, 4);
+        let now = Timestamp::from_micros(9_000_000);
+        let stats = StatsDocument::of(&[retrying, reading, table], now);
+        let counts = (stats.pending_count, stats.retrying_count, stats.dead_count, stats.oldest_age_sec);
+        assert_eq!(counts, (15, 11, 4, 7), "a lane that does not tell them apart counts all that wait");
+        assert!(stats.pending_is_estimate);
+        assert_eq!(StatsDocument::of(&[lane("idle")], now).oldest_age_sec, 0);
     }
 }

@@ -33,8 +33,8 @@ pub struct AuditDocument {
     pub via: String,
     /// What.
     pub verb: String,
-    /// To which events or lanes, and with which settings. A command of several steps has two records: with `part` *first* for
-    /// the first step, and *rest* for the others.
+    /// To which events or lanes, and with which settings. A command of several steps is one entry with the sum of what its steps
+    /// did: `parts` says how many there were, `run` names it; with `part` instead it did not end, or has not ended yet.
     pub filter: serde_json::Value,
     /// How many events or lanes matched.
     pub matched: u64,

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use posthaste_core::ErrorKind;
-use posthaste_core::admin::{Actor, Command, EventState, Filter, LaneState, Seek};
+use posthaste_core::admin::{Actor, Command, EventState, Filter, LaneState, Page, Seek};
 use posthaste_core::store::{Outcome, Owner, Standing, Then};
 
-use crate::drive::{StoreBench, dead, ids, in_lane, lane, settled};
+use crate::drive::{StoreBench, dead, event, ids, in_lane, lane, settled};
 use crate::law::LawResult;
 use crate::{ensure, ensure_eq};
 
@@ -190,6 +190,48 @@ pub async fn seek_moves_the_place_and_ends_the_lease(bench: StoreBench) -> LawRe
     Ok(())
 }
 
+/// A lane that wants one topic has delivered one event, parked another and not read two; it is moved to the end, back, and to a time
+/// between. What it passes unread is taken in and given up, what it passed comes again, both are counted without what it does not
+/// want, and the totals say it.
+pub async fn what_a_seek_passes_unread_counts_as_discarded(bench: StoreBench) -> LawResult {
+    let mut main = lane("main");
+    main.topics = vec!["wanted".parse()?];
+    let of = |id: &str, topic: &str| {
+        let mut event = event(id);
+        event.topic = topic.to_owned();
+        event
+    };
+    let events =
+        [("delivered", "wanted"), ("other", "unwanted"), ("parked", "wanted"), ("unread-1", "wanted")];
+    bench.publish_all(events.map(|(id, topic)| of(id, topic)).into()).await?;
+    let driver = bench.drive(&main).await?;
+    let claimed = driver.claim(2).await?;
+    driver.settle(vec![settled(&claimed[0], Outcome::Delivered), settled(&claimed[1], dead())]).await?;
+    bench.pass(SECOND * 60);
+    let time = bench.rig.now();
+    bench.publish_all(vec![of("other-2", "unwanted"), of("unread-2", "wanted")]).await?;
+    // Where, what is counted, and accepted, delivered, dead and discarded after it.
+    let steps = [
+        (Seek::End, 2, [4, 1, 1, 2]),
+        (Seek::End, 0, [4, 1, 1, 2]),
+        (Seek::Beginning, 3, [4, 1, 1, 2]),
+        (Seek::Time(time), 2, [6, 1, 1, 4]),
+        (Seek::End, 1, [7, 1, 1, 5]),
+        (Seek::Time(time), 1, [7, 1, 1, 5]),
+    ];
+    for (to, count, totals) in steps {
+        let dry = bench.apply(&in_lane(&main.name), Command::Seek { to, dry_run: true }).await?;
+        ensure_eq!((dry.matched, dry.changed), (count, 0), "what a dry run to {to:?} counts");
+        let applied = bench.apply(&in_lane(&main.name), Command::Seek { to, dry_run: false }).await?;
+        ensure_eq!((applied.matched, applied.changed), (count, count), "what a seek to {to:?} does");
+        let stats = bench.stats(&main.name).await?;
+        let seen = [stats.accepted, stats.delivered, stats.dead, stats.discarded];
+        ensure_eq!(seen, totals, "accepted, delivered, dead and discarded after a seek to {to:?}");
+    }
+    ensure_eq!(bench.drive(&main).await?.drain().await?, ["unread-2"], "what comes in the end");
+    Ok(())
+}
+
 /// Removes a lane with parked events: it is not listed, its lease is lost, also when the same relay has made a lane of that
 /// name anew, and that one begins at the beginning.
 pub async fn a_removed_lane_is_forgotten_and_its_lease_lost(bench: StoreBench) -> LawResult {
@@ -230,6 +272,10 @@ pub async fn a_command_on_a_missing_lane_says_so(bench: StoreBench) -> LawResult
         let kind = bench.store.apply(&missing, command, &actor).await.map_err(|error| error.kind());
         ensure_eq!(kind, Err(ErrorKind::NotFound), "{name} on a missing lane");
     }
+    let found = bench.store.find(&missing, Page::first(1)).await.map(drop).map_err(|error| error.kind());
+    ensure_eq!(found, Err(ErrorKind::NotFound), "looking for events of a missing lane");
+    let codes = bench.store.dead_by_code(&missing).await.map(drop).map_err(|error| error.kind());
+    ensure_eq!(codes, Err(ErrorKind::NotFound), "counting dead events of a missing lane");
     for command in commands() {
         let name = command.name();
         let kind =

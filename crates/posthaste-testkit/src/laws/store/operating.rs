@@ -88,3 +88,38 @@ pub async fn unread_and_oldest_unread_say_how_far_a_lane_is(bench: StoreBench) -
     ensure_eq!((stats.unread, stats.oldest_unread_at), (0, None), "unread after a rollback");
     Ok(())
 }
+
+/// One event of the oldest is scheduled for later, one fails, one of its key waits behind it and one dies: one has failed and waits, and it
+/// is the oldest whose time has come, also when nothing is unread.
+pub async fn what_failed_and_waits_is_told_with_the_age_of_the_oldest(bench: StoreBench) -> LawResult {
+    let mut scheduled = event("scheduled");
+    scheduled.available = Some(Moment::In(SECOND * 600));
+    bench.publish_all(vec![scheduled, event("dead")]).await?;
+    bench.pass(SECOND);
+    let time = bench.rig.now();
+    bench.publish_all(vec![keyed("failed", "k")]).await?;
+    bench.pass(SECOND);
+    bench.publish_all(vec![keyed("behind", "k")]).await?;
+    let main = lane("main");
+    let driver = bench.drive(&main).await?;
+    let stats = bench.stats(&main.name).await?;
+    ensure_eq!(
+        (stats.retrying, stats.oldest_waiting_at),
+        (Some(0), None),
+        "what waits before anything is read"
+    );
+    let claimed = driver.claim_all().await?;
+    driver
+        .settle(vec![
+            settled(one(&claimed, "dead")?, dead()),
+            settled(one(&claimed, "failed")?, retry(SECOND * 60)),
+            settled(one(&claimed, "behind")?, Outcome::Behind),
+        ])
+        .await?;
+    let stats = bench.stats(&main.name).await?;
+    ensure_eq!((stats.unread, stats.oldest_unread_at), (0, None), "what is unread");
+    ensure_eq!((stats.waiting, stats.retrying), (3, Some(1)), "what waits, and of that what has failed");
+    ensure_eq!(stats.oldest_waiting_at, Some(time), "the oldest whose time has come");
+    ensure_eq!(stats.oldest_at(), Some(time), "the oldest of all");
+    Ok(())
+}

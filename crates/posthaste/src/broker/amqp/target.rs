@@ -7,6 +7,7 @@ use futures_util::{StreamExt as _, stream};
 use lapin::ExchangeKind;
 use lapin::options::ExchangeDeclareOptions;
 use lapin::types::{FieldTable, ShortString};
+use posthaste_core::envelope::Envelope;
 use posthaste_core::findings::Finding;
 use posthaste_core::store::Parcel;
 use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, OrderKept, Target};
@@ -19,6 +20,7 @@ use super::mapping::Mapping;
 use super::publisher::{Said, patience};
 use super::settings::{Settings, Unrouted};
 use super::wire::encode::{encode, too_large};
+use crate::broker::fits::fits;
 
 /// Events that are handed to the client at once: more are no faster, and fewer cost more per event.
 const BURST_MAX: u32 = 200;
@@ -31,6 +33,11 @@ impl Target for AmqpBroker {
     fn deliver(&self, burst: Vec<Parcel>) -> BoxStream<'_, Answer> {
         let begin = Delivering::begin(self, burst);
         Box::pin(stream::once(begin).flat_map(|delivering| stream::unfold(delivering, Delivering::next)))
+    }
+
+    fn fits(&self, event: &Envelope) -> Result<()> {
+        let publishing = &self.settings.publishing;
+        fits(event, publishing.message_bytes_max, |parcel| encode(parcel, publishing).map(drop))
     }
 
     fn ping(&self) -> BoxFuture<'_, Result<()>> {

@@ -4,7 +4,7 @@
 //! ```text
 //!  <topic>                   the topic, which all groups read
 //!  <topic>.<group>.retry     the group's own: what was released for later, with the time when it is due, or was sent again
-//!  <topic>.<group>.dlq       the dead letters, by the event's source and id; a record without a value takes one back (compacted)
+//!  <topic>.<group>.dlq       the dead letters, each by where it died; a record without a value takes one back (compacted)
 //! ```
 //!
 //! What is known of a partition beyond the group's offset stands in the note beside that offset; `offsets.rs` says what.
@@ -18,6 +18,7 @@ mod reader;
 mod receipt;
 mod settings;
 mod state;
+mod sweep;
 mod topics;
 
 use std::collections::BTreeMap;

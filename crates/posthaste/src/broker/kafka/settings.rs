@@ -6,7 +6,7 @@
 //! | `topic` | the event's | one Kafka topic for all events |
 //! | `create_topics` | none | a missing topic is created with so many partitions |
 //! | `replicas` | the cluster's | the replicas of topics that are created |
-//! | `acks` | `all` | who must have an event before it counts as delivered: `all` replicas in sync, `1` (the leader), `0` (nobody) |
+//! | `acks` | `all` | who must have an event before it counts as delivered: `all` replicas in sync, `1` or `one` (the leader), `0` or `none` (nobody) |
 //! | `compression` | `none` | `none`, `gzip`, `snappy`, `lz4`, `zstd` |
 //! | `linger` | `5ms` | how long events wait for others to share a batch with; `0ms` for not at all |
 //! | `batch_events`, `batch_bytes` | `10000`, `1MB` | the most events and bytes of a batch |
@@ -170,8 +170,16 @@ impl Settings {
         self
     }
 
-    /// What these settings allow that may lose events, if they do.
-    pub(crate) fn doubt(&self) -> Option<&'static str> {
+    /// What these settings allow that may surprise somebody.
+    pub(crate) fn doubts(&self) -> Vec<&'static str> {
+        let shows_password =
+            self.link.credentials.is_some() && self.link.sasl == Sasl::Plain && !self.link.is_tls;
+        let shown = "user and password go to the brokers unencrypted; write kafkas:// (TLS), or sasl=SCRAM-SHA-256, which shows no password";
+        self.doubt_of_acks().into_iter().chain(shows_password.then_some(shown)).collect()
+    }
+
+    /// What the acknowledgement that is waited for may lose, if it does.
+    pub(super) fn doubt_of_acks(&self) -> Option<&'static str> {
         match self.publishing.acks {
             Acks::All => None,
             Acks::Leader => Some(
@@ -354,16 +362,32 @@ mod tests {
         assert_eq!((publishing.linger, publishing.batch_events), (Duration::ZERO, 7));
         assert_eq!((publishing.batch_bytes, publishing.window), (65_536, 9));
         assert_eq!(publishing.format, Format::Structured);
-        assert!(settings.doubt().unwrap().contains("acks=1"));
         let plain: Settings = "kafka://h".parse().unwrap();
-        assert_eq!((plain.topics.name_of("t").as_str(), plain.doubt()), ("t", None));
+        assert_eq!(plain.topics.name_of("t"), "t");
+    }
+
+    #[test]
+    fn what_may_surprise_somebody_is_told() {
+        let doubts = |url: &str| url.parse::<Settings>().unwrap().doubts().join(" ");
+        for (url, says) in [
+            ("kafka://h?acks=1", "acks=1"),
+            ("kafka://h?acks=one", "acks=1"),
+            ("kafka://h?acks=none", "acks=0"),
+            ("kafka://u:p@h", "unencrypted"),
+        ] {
+            assert!(doubts(url).contains(says), "{url}: {}", doubts(url));
+        }
+        assert_eq!(doubts("kafka://h"), "");
+        assert!(doubts("kafka://u:p@h?acks=0").contains("acks=0"), "one does not hide the other");
+        #[cfg(feature = "kafka-tls")]
+        assert_eq!(doubts("kafkas://u:p@h") + &doubts("kafka://u:p@h?sasl=SCRAM-SHA-256"), "");
     }
 
     #[test]
     fn what_cannot_be_meant_is_refused_by_name_and_without_secrets() {
         for (tail, says) in [
             ("?unknown=1", "unknown"),
-            ("?acks=2", "all, -1, 1, 0"),
+            ("?acks=2", "all, -1, 1, one, 0, none"),
             ("?compression=brotli", "none, gzip, snappy, lz4, zstd"),
             ("?create_topics=0", "create_topics"),
             ("?create_topics=yes", "a number"),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
+use posthaste_core::envelope::Envelope;
 use posthaste_core::findings::{Finding, Mend};
 use posthaste_core::store::Parcel;
 use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, OrderKept, Target};
@@ -19,6 +20,7 @@ use super::naming;
 use super::producer::{Live, REPORT_SLACK, Record, Reports, Said, missing};
 use super::settings::Settings;
 use super::wire::{encode, too_large};
+use crate::broker::fits::fits;
 
 /// Events that are handed to the client at once: more are no faster, and fewer cost more per event.
 const BURST_MAX: u32 = 500;
@@ -36,6 +38,10 @@ impl Target for KafkaBroker {
         Box::pin(stream::once(begin).flat_map(|delivering| stream::unfold(delivering, Delivering::next)))
     }
 
+    fn fits(&self, event: &Envelope) -> Result<()> {
+        fits(event, self.settings.link.message_bytes_max, |parcel| encode(parcel, &self.settings).map(drop))
+    }
+
     fn ping(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(self.publishing.ping())
     }
@@ -43,7 +49,7 @@ impl Target for KafkaBroker {
     fn examine(&self) -> BoxFuture<'_, Vec<Finding>> {
         const CHECK: &str = "acknowledgements";
         let mend = || Mend::words("take acks out of the URL; the default is all");
-        let found = match self.settings.doubt() {
+        let found = match self.settings.doubt_of_acks() {
             Some(doubt) => Finding::warning(CHECK, doubt, mend()),
             None => Finding::ok(CHECK, "an event is delivered when all replicas in sync have it"),
         };

@@ -1,8 +1,9 @@
 //! An event as a message, and a message as an event.
 //!
 //! Whatever the format, a message has the event's key as its key, the header `X-Event-ID`, and the event's own headers as they
-//! are. The binary form adds the attributes as `ce_…` and the header `content-type`, as the CloudEvents binding for Kafka says;
-//! in the structured form the value is the JSON object and `content-type` says so.
+//! are; in the raw form also those that look like attributes of a CloudEvent. The binary form adds the attributes as `ce_…` and the
+//! header `content-type`, as the CloudEvents binding for Kafka says; in the structured form the value is the JSON object and
+//! `content-type` says so.
 
 use std::borrow::Cow;
 
@@ -85,14 +86,23 @@ pub(super) fn encode<'a>(parcel: &'a Parcel, settings: &Settings) -> Result<Mess
             heading.put(&name, value.as_bytes());
         });
     }
-    let content_type = if format == Format::Structured { STRUCTURED } else { &envelope.content_type };
-    heading.put(CONTENT_TYPE, content_type.as_bytes());
+    let mut content_type =
+        Some(if format == Format::Structured { STRUCTURED } else { &envelope.content_type });
     for (name, value) in &envelope.headers {
-        check_header(name)?;
-        let is_attribute = name == DATASCHEMA && format != Format::Raw;
-        if !is_attribute && !name.eq_ignore_ascii_case(CONTENT_TYPE) {
+        check_header(name, format)?;
+        let is_content_type = name.eq_ignore_ascii_case(CONTENT_TYPE);
+        let is_ours = match format {
+            // Who wrote the event has written all of its headers; only the id is ours.
+            Format::Raw => name.eq_ignore_ascii_case(ID),
+            Format::Binary | Format::Structured => name == DATASCHEMA || is_content_type,
+        };
+        if !is_ours {
             heading.put(name, value.as_bytes());
+            content_type = content_type.filter(|_| !is_content_type);
         }
+    }
+    if let Some(content_type) = content_type {
+        heading.put(CONTENT_TYPE, content_type.as_bytes());
     }
     let payload = match format {
         Format::Structured => Cow::Owned(structured(parcel)),
@@ -109,9 +119,10 @@ pub(super) fn encode<'a>(parcel: &'a Parcel, settings: &Settings) -> Result<Mess
     Ok(Message { topic, key, headers: heading.finish(), payload })
 }
 
-fn check_header(name: &str) -> Result<(), DeliverError> {
+fn check_header(name: &str, format: Format) -> Result<(), DeliverError> {
     let lower = name.to_ascii_lowercase();
-    if lower.starts_with(ATTRIBUTE) || lower.starts_with(OURS) || name.eq_ignore_ascii_case(ID) {
+    let is_of_event = lower.starts_with(ATTRIBUTE) || name.eq_ignore_ascii_case(ID);
+    if lower.starts_with(OURS) || (is_of_event && format != Format::Raw) {
         let what =
             format!("the header {name:?} would be mistaken for a part of the CloudEvent, or for the id");
         return Err(rejected("header", what));
@@ -135,13 +146,16 @@ pub(super) fn decode<H: MessageHeaders>(
     headers: Option<&H>,
     payload: &[u8],
 ) -> Result<Envelope> {
-    let (mut attributes, mut others) = (Headers::new(), Headers::new());
+    let (mut attributes, mut others, mut as_written) = (Headers::new(), Headers::new(), Headers::new());
     let (mut id, mut content_type) = (None, None);
     for header in headers.iter().flat_map(|headers| headers.iter()) {
         let value = String::from_utf8_lossy(header.value.unwrap_or_default()).into_owned();
         let lower = header.key.to_ascii_lowercase();
         match lower.strip_prefix(ATTRIBUTE) {
-            Some(attribute) => drop(attributes.insert(attribute.to_owned(), value)),
+            Some(attribute) => {
+                attributes.insert(attribute.to_owned(), value.clone());
+                as_written.insert(header.key.to_owned(), value);
+            }
             None if lower == CONTENT_TYPE => content_type = Some(value),
             None if header.key.eq_ignore_ascii_case(ID) => id = Some(value),
             None if lower.starts_with(OURS) => {}
@@ -157,7 +171,9 @@ pub(super) fn decode<H: MessageHeaders>(
             envelope.headers = attributes;
             envelope
         } else {
-            raw(topic, id)?
+            let mut envelope = raw(topic, id)?;
+            envelope.headers = as_written;
+            envelope
         };
         envelope.content_type = content_type.unwrap_or_else(|| UNKNOWN_CONTENT.to_owned());
         envelope.payload = payload.to_vec();
@@ -268,6 +284,29 @@ mod tests {
         assert_eq!((&seen.id, &seen.topic, &seen.key), (&event.id, &event.topic, &event.key));
         assert_eq!((&seen.payload, &seen.headers), (&event.payload, &event.headers));
         assert_eq!(seen.event_type, "orders", "there is no place for another");
+    }
+
+    #[test]
+    fn a_raw_message_has_the_event_s_own_headers_whatever_they_are_called() {
+        let mut event = event();
+        event.headers.insert("Content-Type".to_owned(), "text/csv".to_owned());
+        event.headers.insert("ce_tenant".to_owned(), "7".to_owned());
+        event.headers.insert("x-event-id".to_owned(), "another".to_owned());
+        let parcel = parcel(event.clone());
+        let message = encode(&parcel, &settings("format=raw")).unwrap();
+        let values = |name: &str| {
+            let is_it = |header: &Header<'_, &[u8]>| header.key.eq_ignore_ascii_case(name);
+            let text =
+                |header: Header<'_, &[u8]>| String::from_utf8_lossy(header.value.unwrap()).into_owned();
+            message.headers.iter().filter(is_it).map(text).collect::<Vec<_>>()
+        };
+        assert_eq!(values(ID), [event.id.clone()]);
+        assert_eq!(
+            (values(CONTENT_TYPE), values("ce_tenant")),
+            (vec!["text/csv".to_owned()], vec!["7".to_owned()])
+        );
+        let seen = round_trip(&event, "raw");
+        assert_eq!((seen.content_type.as_str(), seen.headers["ce_tenant"].as_str()), ("text/csv", "7"));
     }
 
     #[test]

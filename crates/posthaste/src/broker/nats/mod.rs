@@ -1,6 +1,7 @@
 //! NATS with JetStream: a target with pipelined acknowledgements, and a broker.
 
 mod consume;
+mod duplicate;
 mod examine;
 mod link;
 mod naming;

@@ -160,28 +160,32 @@ impl Live {
         payload: Bytes,
         within: std::time::Duration,
     ) -> Result<()> {
-        let (answers, mut answered) = mpsc::unbounded_channel();
         let message = Message { subject: subject.to_owned(), headers, payload };
         let size = wire::size(&message);
+        let refused = match self.ask(message, within).await {
+            Said::Acked | Said::Duplicate(..) => return Ok(()),
+            Said::Untaken => "no stream takes it; let the consumer create it, or create it".to_owned(),
+            Said::TooLarge(_) => {
+                format!("it has {size} bytes, and the server's max_payload is {}", self.max_payload())
+            }
+            Said::Refused(_, words) | Said::Forbidden(words) | Said::Lost(words) => words,
+            Said::Silent | Said::Mute => format!("not acknowledged within {within:?}"),
+        };
+        Err(Error::unavailable(refused).during(format!("put a message on {subject:?}")))
+    }
+
+    /// Sends one message and answers what became of it.
+    pub(super) async fn ask(&self, message: Message, within: std::time::Duration) -> Said {
+        let (answers, mut answered) = mpsc::unbounded_channel();
         let number = self.publish(0, message, &answers).await;
         drop(answers);
         let said = timeout(within, answered.recv()).await;
         self.acks.forget(std::iter::once(number));
-        let refused = match said {
-            Ok(Some((_, Said::Acked | Said::Duplicate(..)))) => return Ok(()),
-            Ok(Some((_, Said::Untaken))) => {
-                "no stream takes it; let the consumer create it, or create it".to_owned()
-            }
-            Ok(Some((_, Said::TooLarge(_)))) => {
-                format!("it has {size} bytes, and the server's max_payload is {}", self.max_payload())
-            }
-            Ok(Some((_, Said::Refused(_, words) | Said::Forbidden(words) | Said::Lost(words)))) => words,
-            Ok(Some((_, Said::Silent | Said::Mute))) | Err(_) => {
-                format!("not acknowledged within {within:?}")
-            }
-            Ok(None) => "the connection was lost".to_owned(),
-        };
-        Err(Error::unavailable(refused).during(format!("put a message on {subject:?}")))
+        match said {
+            Ok(Some((_, said))) => said,
+            Ok(None) => Said::Lost("the connection was lost".to_owned()),
+            Err(_) => Said::Lost(format!("not acknowledged within {within:?}")),
+        }
     }
 }
 

@@ -108,6 +108,13 @@ pub(super) struct Consuming {
     pub(super) hold_max: Duration,
 }
 
+impl LinkSettings {
+    /// How long it may take until a connection is there, or is said not to be had: there may be several servers.
+    pub(super) fn dial_timeout(&self) -> Duration {
+        self.connect_timeout * 2
+    }
+}
+
 impl Default for Publishing {
     fn default() -> Self {
         Self {

@@ -1,31 +1,35 @@
 //! NATS as a target: every event is published to JetStream and acknowledged by the stream that takes it.
 
-use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_nats::jetstream::context::GetStreamByNameErrorKind;
-use async_nats::jetstream::message::StreamMessage;
-use async_nats::jetstream::stream::{Config, RawMessageErrorKind, StorageType};
+use async_nats::jetstream::stream::{Config, StorageType};
 use futures_util::{StreamExt as _, stream};
+use posthaste_core::envelope::Envelope;
 use posthaste_core::findings::Finding;
 use posthaste_core::store::Parcel;
 use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, OrderKept, Target};
 use posthaste_core::{BoxFuture, BoxStream, Error, Result, redact};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::NatsBroker;
 use super::link::Live;
 use super::naming;
 use super::publisher::Said;
 use super::settings::Settings;
-use super::wire::{ID, MSG_ID, Message, SOURCE, encode, text, too_large};
+use super::wire::{encode, too_large};
+use crate::broker::fits::fits;
 
 /// Events that are handed to the client at once: more are no faster, and fewer cost more per event.
 const BURST_MAX: u32 = 200;
 /// How soon to try an event again whose subject may hold no more.
 const FULL_PAUSE: Duration = Duration::from_secs(5);
+/// How soon to try an event again whose stream does not answer.
+const LATER: Duration = Duration::from_secs(5);
 /// What the server says when a message is larger than its stream takes, or its headers are.
 const STREAM_MESSAGE_TOO_LARGE: [u64; 2] = [10054, 10097];
 
@@ -37,6 +41,13 @@ impl Target for NatsBroker {
     fn deliver(&self, burst: Vec<Parcel>) -> BoxStream<'_, Answer> {
         let begin = Delivering::begin(self, burst);
         Box::pin(stream::once(begin).flat_map(|delivering| stream::unfold(delivering, Delivering::next)))
+    }
+
+    fn fits(&self, event: &Envelope) -> Result<()> {
+        let publishing = &self.settings.publishing;
+        let limit = publishing.message_bytes_max;
+        // As if the server took no more than the settings say, of which a dead letter needs a part.
+        fits(event, limit, |parcel| encode(parcel, publishing, Some(limit)).map(drop))
     }
 
     fn ping(&self) -> BoxFuture<'_, Result<()>> {
@@ -73,17 +84,17 @@ pub(super) fn capabilities(settings: &Settings) -> Capabilities {
         .burst_max(BURST_MAX)
         .in_flight_max(settings.publishing.window)
         .payload_bytes_max(settings.publishing.message_bytes_max)
-        .answers_within(answers_within(settings.publishing.ack_timeout))
+        .answers_within(answers_within(settings))
         .order(OrderKept::PerKey)
         .patterns()
         .delayed_release()
         .hold_max(settings.consuming.hold_max)
 }
 
-/// How long it may take until an event is answered: a stream may be created for it, it is handed to the client, acknowledged, and
-/// the server may be asked whether it is there, each within the timeout.
-fn answers_within(ack_timeout: Duration) -> Duration {
-    ack_timeout * 4
+/// How long it may take until an event is answered: the first connection is made for it, a stream may be created, it is handed to
+/// the client and acknowledged, and the server may be asked whether it is there and has a stream, each within the timeout.
+fn answers_within(settings: &Settings) -> Duration {
+    settings.link.dial_timeout() + settings.publishing.ack_timeout * 5
 }
 
 /// The stream that takes a subject.
@@ -91,13 +102,18 @@ fn answers_within(ack_timeout: Duration) -> Duration {
 /// # Errors
 /// `Unavailable`, naming the subject, if there is none.
 pub(super) async fn stream_of(live: &Live, subject: &str) -> Result<String> {
-    let found = live.jetstream.stream_by_subject(subject).await;
-    found.map_err(|error| match error.kind() {
-        GetStreamByNameErrorKind::NotFound => Error::unavailable(missing(subject)),
-        _ if !live.has_jetstream() => Error::unavailable(NO_JETSTREAM),
-        _ => Error::unavailable(redact::clean(&error.to_string()))
-            .during(format!("look for the stream of {subject:?}")),
-    })
+    find_stream(live, subject).await?.ok_or_else(|| Error::unavailable(missing(subject)))
+}
+
+/// The stream that takes a subject, if there is one.
+async fn find_stream(live: &Live, subject: &str) -> Result<Option<String>> {
+    match live.jetstream.stream_by_subject(subject).await {
+        Ok(name) => Ok(Some(name)),
+        Err(error) if error.kind() == GetStreamByNameErrorKind::NotFound => Ok(None),
+        Err(_) if !live.has_jetstream() => Err(Error::unavailable(NO_JETSTREAM)),
+        Err(error) => Err(Error::unavailable(redact::clean(&error.to_string()))
+            .during(format!("look for the stream of {subject:?}"))),
+    }
 }
 
 fn missing(subject: &str) -> String {
@@ -196,8 +212,11 @@ impl<'a> Delivering<'a> {
             }
             let due = self.sent_at + self.broker.settings.publishing.ack_timeout;
             match timeout_at(due, self.said.as_mut()?.recv()).await {
-                Ok(Some((index, Said::Duplicate(stream, number)))) => {
-                    let said = self.look_at_duplicate(index, &stream, number).await;
+                // Many of them on a slow connection take too long together: the rest is sent again.
+                Ok(Some((index, Said::Duplicate(stream, number)))) if Instant::now() < due => {
+                    let live = self.live.clone()?;
+                    let parcel = &self.burst[index];
+                    let said = self.broker.look_at_duplicate(&live, parcel, &stream, number).await;
                     self.answer(index, said);
                 }
                 Ok(Some((index, said))) => self.answer(index, said),
@@ -214,60 +233,57 @@ impl<'a> Delivering<'a> {
         }
     }
 
-    /// The acknowledgement is late: is the server there, and does it acknowledge others?
+    /// Acknowledgements are late: is the server there, is there a stream for each of them, and does it acknowledge others?
     async fn late(&mut self) {
         let Some(live) = self.live.clone() else { return };
-        let said = match self.broker.publishing.try_out(&live).await {
-            false => Said::Lost("the server does not answer".to_owned()),
-            true if live.acks.has_told_since(self.sent_at) => Said::Silent,
-            true => Said::Mute,
-        };
+        if !self.broker.publishing.try_out(&live).await {
+            return self.answer_all(&Said::Lost("the server does not answer".to_owned()));
+        }
+        let untaken = self.untaken(&live).await;
         // A duplicate that comes so late is sent again.
         while let Ok((index, said)) = self.said.as_mut().map_or(Err(()), |said| said.try_recv().map_err(drop))
         {
             self.answer(index, said);
         }
-        self.answer_all(&said);
+        for index in untaken {
+            if self.open[index].is_some() {
+                self.answer(index, Said::Untaken);
+            }
+        }
+        // What was acknowledged just before nothing was any more says nothing.
+        let half = self.broker.settings.publishing.ack_timeout / 2;
+        let is_told = live.acks.has_told_since(self.sent_at + half);
+        self.answer_all(if is_told { &Said::Silent } else { &Said::Mute });
     }
 
-    /// A stream knows messages by their ids alone, and drops what has the id of another: is it this event that it has, or one of
-    /// another source? In the second case the event is sent with its source in the id.
-    async fn look_at_duplicate(&self, index: usize, stream: &str, number: u64) -> Said {
-        let parcel = &self.burst[index];
-        let (Some(live), Ok(mut message)) =
-            (&self.live, encode(parcel, &self.broker.settings.publishing, None))
-        else {
-            return Said::Lost("the connection was lost".to_owned());
-        };
-        let there = match live.jetstream.get_stream_no_info(stream).await {
-            Ok(stream) => stream.get_raw_message(number).await,
-            Err(error) => return Said::Lost(redact::clean(&error.to_string())),
-        };
-        match there {
-            Ok(there) if !is_same(&message, &there) => {
-                let id = format!("{} {}", parcel.envelope.source, parcel.envelope.id);
-                message.headers.insert(ID, parcel.envelope.id.as_str());
-                message.headers.insert(MSG_ID, id.as_str());
-                let sent = live.put(
-                    &message.subject,
-                    message.headers,
-                    message.payload,
-                    self.broker.publishing.patience(),
-                );
-                sent.await.map_or_else(|error| Said::Lost(error.to_string()), |()| Said::Acked)
+    /// Those that no stream takes. The server says so at once, but not where somebody else has subscribed to their subject.
+    async fn untaken(&self, live: &Live) -> Vec<usize> {
+        let mut streams: HashMap<String, bool> = HashMap::new();
+        let looking = async {
+            for index in self.unanswered() {
+                let subject = self.broker.subject_of(&self.burst[index]);
+                if let Entry::Vacant(unknown) = streams.entry(subject) {
+                    let is_missing = find_stream(live, unknown.key()).await?.is_none();
+                    unknown.insert(is_missing);
+                }
             }
-            // It is the same, or was there and is gone.
-            Ok(_) => Said::Acked,
-            Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => Said::Acked,
-            Err(error) => Said::Lost(redact::clean(&error.to_string())),
-        }
+            Ok::<_, Error>(())
+        };
+        // What could not be found out in time is as if it were there.
+        let _ = timeout(self.broker.publishing.patience(), looking).await;
+        let is_untaken = |index: &usize| {
+            streams.get(&self.broker.subject_of(&self.burst[*index])).is_some_and(|missing| *missing)
+        };
+        self.unanswered().filter(is_untaken).collect()
+    }
+
+    fn unanswered(&self) -> impl Iterator<Item = usize> {
+        (0..self.open.len()).filter(|index| self.open[*index].is_some())
     }
 
     fn answer_all(&mut self, said: &Said) {
-        for index in 0..self.open.len() {
-            if self.open[index].is_some() {
-                self.answer(index, said.clone());
-            }
+        for index in self.unanswered().collect::<Vec<_>>() {
+            self.answer(index, said.clone());
         }
     }
 
@@ -291,23 +307,19 @@ impl Drop for Delivering<'_> {
     }
 }
 
-/// Whether the message that a stream has is this one.
-fn is_same(message: &Message, there: &StreamMessage) -> bool {
-    let source = |headers| text(headers, SOURCE);
-    message.subject == there.subject.as_str()
-        && message.payload == there.payload
-        && source(&message.headers) == source(&there.headers)
-}
-
 fn unavailable(code: &str, message: String) -> DeliverError {
     DeliverError::new(DeliverKind::Unavailable, code, message)
 }
 
 impl NatsBroker {
+    fn subject_of(&self, parcel: &Parcel) -> String {
+        naming::subject(&self.settings.publishing.prefix, &parcel.envelope.topic)
+    }
+
     /// What the relay is told about an event.
     fn verdict(&self, parcel: &Parcel, said: Said) -> Result<(), DeliverError> {
         let publishing = &self.settings.publishing;
-        let subject = || naming::subject(&publishing.prefix, &parcel.envelope.topic);
+        let subject = || self.subject_of(parcel);
         Err(match said {
             Said::Acked => return Ok(()),
             Said::Duplicate(..) => unavailable("ack timeout", "the acknowledgement came late".to_owned()),
@@ -345,14 +357,17 @@ impl NatsBroker {
                 format!("{words}; give the user of the URL the right to publish there"),
             ),
             Said::TooLarge(words) => too_large(words),
+            // Nobody's fault, and no attempt.
             Said::Silent => DeliverError::new(
-                DeliverKind::Failed,
+                DeliverKind::Later,
                 "ack timeout",
                 format!(
-                    "not acknowledged within {:?}, though others are; look whether its stream has a leader",
+                    "the stream of {:?} did not acknowledge it within {:?}, though others were; look whether it has a leader, and acknowledges at all",
+                    subject(),
                     publishing.ack_timeout
                 ),
-            ),
+            )
+            .after(LATER),
             Said::Mute => unavailable(
                 "ack timeout",
                 format!(

@@ -1,8 +1,8 @@
 //! An event as a message, and a message as an event.
 //!
 //! Whatever the format, a message has `Nats-Msg-Id` (the event's id, by which a stream drops what it has already) and
-//! `X-Partition-Key`, and the event's own headers as they are. The binary form adds the attributes as `ce-…`, with the encoding
-//! that the CloudEvents binding for NATS takes from HTTP.
+//! `X-Partition-Key`, and the event's own headers as they are; in the raw form also those that look like attributes of a
+//! CloudEvent. The binary form adds the attributes as `ce-…`, with the encoding that the CloudEvents binding for NATS takes from HTTP.
 
 use std::sync::Arc;
 
@@ -32,6 +32,8 @@ const EXPECTED_STREAM: &str = "Nats-Expected-Stream";
 const KEY: &str = "X-Partition-Key";
 /// The source of an event in its binary form.
 pub(super) const SOURCE: &str = "ce-source";
+/// By which a CloudEvent is known in its binary form.
+const SPECVERSION: &str = "ce-specversion";
 const CONTENT_TYPE: &str = "content-type";
 const ATTRIBUTE: &str = "ce-";
 /// What headers for the server begin with: one of them empties the stream.
@@ -72,15 +74,7 @@ pub(super) fn encode(
         .map_err(|why| rejected("subject", format!("the topic {:?} is no subject: {why}", envelope.topic)))?;
     let mut headers = HeaderMap::new();
     for (name, value) in &envelope.headers {
-        let lower = name.to_ascii_lowercase();
-        if lower.starts_with(SERVERS) || lower.starts_with(ATTRIBUTE) || lower.starts_with(OURS) {
-            return Err(rejected(
-                "header",
-                format!("the header {name:?} begins as one for the server or of CloudEvents"),
-            ));
-        }
-        let is_attribute = name == DATASCHEMA && publishing.format != Format::Raw;
-        if !is_attribute && lower != CONTENT_TYPE {
+        if !is_replaced(name, envelope, publishing.format)? {
             put(&mut headers, name, value)?;
         }
     }
@@ -89,7 +83,7 @@ pub(super) fn encode(
     if let Some(key) = &envelope.key {
         put(&mut headers, KEY, key)?;
     }
-    let (content_type, text) = match publishing.format {
+    let (content_type, json) = match publishing.format {
         Format::Binary => {
             let mut odd = Ok(());
             attributes(parcel, |name, value| {
@@ -103,14 +97,35 @@ pub(super) fn encode(
         Format::Structured => (STRUCTURED, Some(structured(parcel))),
         Format::Raw => (envelope.content_type.as_str(), None),
     };
-    put(&mut headers, CONTENT_TYPE, content_type)?;
+    if text(&headers, CONTENT_TYPE).is_none() {
+        put(&mut headers, CONTENT_TYPE, content_type)?;
+    }
     if let Some(stream) = &publishing.stream {
         put(&mut headers, EXPECTED_STREAM, stream)?;
     }
-    let payload = text.map_or_else(|| Bytes::from_owner(Payload(Arc::clone(envelope))), Bytes::from);
+    let payload = json.map_or_else(|| Bytes::from_owner(Payload(Arc::clone(envelope))), Bytes::from);
     let message = Message { subject, headers, payload };
     fits(&message, publishing.message_bytes_max, server_max)?;
     Ok(message)
+}
+
+/// Whether a header of the event's own gives way to one that says the same. Without attributes of ours whoever wrote the event has
+/// written all of its headers; only id and key are ours.
+///
+/// # Errors
+/// `Rejected` for one that the server, or a reader of the event, would take for something else.
+fn is_replaced(name: &str, envelope: &Envelope, format: Format) -> Result<bool, DeliverError> {
+    let (lower, is_raw) = (name.to_ascii_lowercase(), format == Format::Raw);
+    let is_id = is_raw && name.eq_ignore_ascii_case(MSG_ID);
+    let is_attribute = !is_raw && lower.starts_with(ATTRIBUTE);
+    if lower.starts_with(OURS) || is_attribute || (lower.starts_with(SERVERS) && !is_id) {
+        return Err(rejected(
+            "header",
+            format!("the header {name:?} begins as one for the server or of CloudEvents"),
+        ));
+    }
+    let is_key = envelope.key.is_some() && name.eq_ignore_ascii_case(KEY);
+    Ok(is_id || is_key || (!is_raw && (name == DATASCHEMA || lower == CONTENT_TYPE)))
 }
 
 /// Whether the server would take it, before it is asked: it ends the connection of whoever sends too much.
@@ -118,7 +133,7 @@ fn fits(message: &Message, ours: u64, servers: Option<u64>) -> Result<(), Delive
     let size = size(message);
     let servers = servers.map(|limit| limit.saturating_sub(LABEL_BYTES.min(limit / 4)));
     let (limit, whose) = match servers {
-        Some(limit) if limit < ours => (limit, "the server's max_payload, less what a dead letter needs"),
+        Some(limit) if limit < ours => (limit, "max_payload of the server, less what a dead letter needs"),
         _ => (ours, "message_bytes_max"),
     };
     if size <= limit {
@@ -190,9 +205,11 @@ pub(super) fn decode(headers: &HeaderMap, topic: &str, payload: &[u8]) -> Result
     if envelope.key.is_none() {
         envelope.key = text(headers, KEY);
     }
+    let is_raw = !is_structured && text(headers, SPECVERSION).is_none();
     for (name, values) in headers.iter() {
         let (name, lower) = (name_of(name), name_of(name).to_ascii_lowercase());
-        let is_ours = [SERVERS, ATTRIBUTE, OURS].iter().any(|prefix| lower.starts_with(prefix));
+        let is_attribute = lower.starts_with(ATTRIBUTE) && !is_raw;
+        let is_ours = is_attribute || [SERVERS, OURS].iter().any(|prefix| lower.starts_with(prefix));
         if let (false, false, Some(value)) =
             (is_ours, lower == CONTENT_TYPE || name.eq_ignore_ascii_case(KEY), values.first())
         {
@@ -313,6 +330,40 @@ mod tests {
     }
 
     #[test]
+    fn a_raw_message_has_the_event_s_own_headers_whatever_they_are_called() {
+        let mut event = event();
+        for (name, value) in [
+            ("Content-Type", "text/csv"),
+            ("ce-tenant", "7"),
+            ("nats-msg-id", "another"),
+            ("x-partition-key", "another"),
+        ] {
+            event.headers.insert(name.to_owned(), value.to_owned());
+        }
+        let publishing = Publishing { format: Format::Raw, ..Publishing::default() };
+        let message = encoded(event.clone(), &publishing).unwrap();
+        let values = |name: &str| {
+            let is_it =
+                |(known, _): &(&HeaderName, &Vec<HeaderValue>)| name_of(known).eq_ignore_ascii_case(name);
+            let values = message.headers.iter().filter(is_it).flat_map(|(_, values)| values);
+            values.map(|value| value.as_str().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!((values(MSG_ID), values(KEY)), (vec![event.id.clone()], vec![event.key.clone().unwrap()]));
+        assert_eq!(
+            (values(CONTENT_TYPE), values("ce-tenant")),
+            (vec!["text/csv".to_owned()], vec!["7".to_owned()])
+        );
+        let seen = round_trip(&event, Format::Raw);
+        assert_eq!((seen.content_type.as_str(), seen.headers["ce-tenant"].as_str()), ("text/csv", "7"));
+        event.headers.insert("Nats-Rollup".to_owned(), "all".to_owned());
+        assert_eq!(
+            encoded(event, &publishing).unwrap_err().kind,
+            DeliverKind::Rejected,
+            "it empties the stream"
+        );
+    }
+
+    #[test]
     fn a_binary_event_has_its_attributes_beside_what_plain_clients_look_for() {
         let message = encoded(event(), &Publishing::default()).unwrap();
         for (name, value) in [
@@ -354,6 +405,7 @@ mod tests {
             |event| event.topic = "orders.>".to_owned(),
             |event| event.topic = "a..b".to_owned(),
             |event| drop(event.headers.insert("Nats-Rollup".to_owned(), "all".to_owned())),
+            |event| drop(event.headers.insert("ce-id".to_owned(), "other".to_owned())),
             |event| drop(event.headers.insert("with space".to_owned(), String::new())),
             |event| drop(event.headers.insert("h".to_owned(), "a\r\nNats-Rollup: all".to_owned())),
             |event| event.key = Some("a\nb".to_owned()),

@@ -1,6 +1,7 @@
 //! Redis as a target: every burst is one pipeline of `XADD`, answered command by command.
 
 use futures_util::{StreamExt as _, stream};
+use posthaste_core::envelope::Envelope;
 use posthaste_core::findings::Finding;
 use posthaste_core::store::Parcel;
 use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, OrderKept, Target};
@@ -11,6 +12,7 @@ use super::RedisBroker;
 use super::link::refused;
 use super::settings::Settings;
 use super::wire::encode;
+use crate::broker::fits::fits;
 
 /// Events in one pipeline: more are no faster, and their answers come later.
 const BURST_MAX: u32 = 250;
@@ -24,6 +26,11 @@ impl Target for RedisBroker {
 
     fn deliver(&self, burst: Vec<Parcel>) -> BoxStream<'_, Answer> {
         Box::pin(stream::once(self.add(burst)).flat_map(stream::iter))
+    }
+
+    fn fits(&self, event: &Envelope) -> Result<()> {
+        let limit = self.settings.publishing.message_bytes_max;
+        fits(event, limit, |parcel| encode(parcel, &self.settings).map(drop))
     }
 
     fn ping(&self) -> BoxFuture<'_, Result<()>> {

@@ -75,8 +75,11 @@ pub(super) fn encode(parcel: &Parcel, settings: &Settings) -> Result<Cmd, Delive
 }
 
 fn check(envelope: &Envelope, publishing: &Publishing, size: u64) -> Result<(), DeliverError> {
-    let is_taken = |name: &&String| {
-        name.starts_with(ATTRIBUTE) || (publishing.format == Format::Structured && *name == CONTENT_TYPE)
+    // Without attributes of ours whoever wrote the event has written all of its headers.
+    let is_taken = |name: &&String| match publishing.format {
+        Format::Binary => name.starts_with(ATTRIBUTE),
+        Format::Structured => name.starts_with(ATTRIBUTE) || *name == CONTENT_TYPE,
+        Format::Raw => false,
     };
     if let Some(name) = envelope.headers.keys().find(is_taken) {
         let what = format!("the header {name:?} would be mistaken for a part of the CloudEvent");
@@ -121,6 +124,7 @@ pub(super) fn decode(fields: &Fields, topic: &str) -> Result<Envelope> {
         envelope.headers.extend(headers);
         return Ok(envelope);
     }
+    headers.extend(attributes.into_iter().map(|(name, value)| ([ATTRIBUTE, &name].concat(), value)));
     raw(fields, topic, headers, payload)
 }
 
@@ -280,6 +284,13 @@ mod tests {
         odd.headers.insert("content-type".to_owned(), "x".to_owned());
         assert!(written(&odd, "").is_ok());
         assert_eq!(written(&odd, "format=structured").unwrap_err().kind, DeliverKind::Rejected);
+        odd.headers.insert("ce_id".to_owned(), "x".to_owned());
+        let seen = decode(&fields(&odd, "format=raw"), "orders").unwrap();
+        assert_eq!(
+            (&seen.id, &seen.headers),
+            (&odd.id, &odd.headers),
+            "in the raw form they are the event's own"
+        );
         let large = written(&event(), "message_bytes_max=255").unwrap_err();
         assert_eq!((large.kind, large.code.as_str()), (DeliverKind::TooLarge, "too large"));
     }

@@ -21,7 +21,7 @@ use crate::store::table::look::Progress;
 use crate::store::table::{list, millis};
 
 /// The first column after those of an event.
-const STATUS: usize = 15;
+const STATUS: usize = 18;
 /// How many records are read together.
 const STEP_ENTRIES: usize = 500;
 

@@ -159,5 +159,9 @@ pub(super) fn read(row: &MySqlRow) -> Db<RawRow> {
         version: get(row, 12)?,
         occurred_at: time(13)?,
         sequence: get(row, 14)?,
+        trace_id: get(row, 15)?,
+        correlation_id: get(row, 16)?,
+        last_error: get(row, 17)?,
+        wrong: None,
     })
 }

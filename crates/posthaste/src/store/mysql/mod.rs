@@ -81,13 +81,16 @@ impl Tries {
 
 /// Runs a transaction on a connection, again if it lost a deadlock; answers what the server says about a table that is not ours.
 macro_rules! tried {
-    ($sql:expr, $connection:expr, $once:expr) => {{
+    ($sql:expr, $connection:expr, $once:expr) => {
+        tried!($sql, $connection, $once, super::error::told)
+    };
+    ($sql:expr, $connection:expr, $once:expr, $told:expr) => {{
         let mut tries = super::Tries::default();
         loop {
             match $once.await {
                 Ok(answer) => break Ok(answer),
                 Err(error) if tries.again(&error, $connection).await => {}
-                Err(error) => break Err(super::error::told(error, $sql)),
+                Err(error) => break Err($told(error, $sql)),
             }
         }
     }};

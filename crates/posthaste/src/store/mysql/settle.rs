@@ -10,7 +10,7 @@ use posthaste_sql::Value;
 use serde_json::json;
 
 use super::claim::read;
-use super::error::{Db, is_duplicate, told};
+use super::error::{Db, is_duplicate, refused, told};
 use super::pool::Connection;
 use super::{get, tried};
 use crate::store::table::cursor::{Left, Sorted};
@@ -19,7 +19,7 @@ use crate::store::table::{list, millis};
 
 /// Records outcomes, all or none; answers how many rows were recorded and how many renewed.
 pub(super) async fn record(on: &mut Connection, sql: &MysqlTableSql, sorted: &Sorted) -> Result<(u64, u64)> {
-    tried!(sql, on, record_once(on, sql, sorted))
+    tried!(sql, on, record_once(on, sql, sorted), refused)
 }
 
 async fn record_once(on: &mut Connection, sql: &MysqlTableSql, sorted: &Sorted) -> Db<(u64, u64)> {
@@ -74,7 +74,8 @@ async fn hand_back_once(on: &mut Connection, sql: &MysqlTableSql, left: &Left) -
         on.execute(&sql.released, &[text(&held), text(&left.unsure)]).await?;
     }
     if !left.ids.is_empty() {
-        on.execute(&sql.abandoned, &[text(&left.ids), text(&left.tokens)]).await?;
+        let budget = Value::Int(Some(i64::from(left.budget)));
+        on.execute(&sql.abandoned, &[text(&left.ids), text(&left.tokens), budget]).await?;
     }
     Ok(())
 }

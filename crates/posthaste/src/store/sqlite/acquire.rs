@@ -78,7 +78,7 @@ pub(super) fn acquire(
     // Nothing should be left of it; but a row that stays keeps its event from retention.
     connection.prepare_cached(&sql.done_forget)?.execute((spec.name.as_str(), row.position))?;
     let mut count = connection.prepare_cached(&sql.done_count)?;
-    let done: i64 = count.query_row([spec.name.as_str()], |row| row.get(0))?;
+    let done: i64 = count.query_row((spec.name.as_str(), row.position), |row| row.get(0))?;
     Ok(Some(Taken { epoch: row.epoch + 1, position: row.position, stumbles, done }))
 }
 

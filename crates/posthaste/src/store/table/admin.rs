@@ -56,9 +56,7 @@ impl<D: Driver> Table<D> {
     }
 
     pub(super) async fn search(&self, filter: &Filter, page: Page) -> Result<Found> {
-        if filter.lane.as_ref().is_some_and(|name| !self.knows_lane(name)) {
-            return Ok(Found::default());
-        }
+        self.demand_lane(filter)?;
         let sql = self.sql().await?;
         let question = Question::of(filter, Some(&page))?;
         let rows = self.driver.find(&sql, &question).await?;
@@ -89,8 +87,8 @@ fn stats(lane: LaneName, counted: Counted) -> LaneStats {
         tell_unindexed(&mut stats);
     }
     let Estimated { open, delivered, dead, .. } = counted.estimated;
+    stats.unread_is_estimate = open;
     let names = [
-        (open, "unread"),
         (open || delivered || dead, "accepted"),
         (delivered, "delivered"),
         (open, "waiting"),

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use posthaste_core::Result;
 use posthaste_core::admin::{Actor, Applied, Command, EventState, Filter, Pace};
 use posthaste_core::review::AuditEntry;
 use posthaste_core::table::Column;
 use posthaste_core::time::Timestamp;
-use posthaste_core::{Error, Result};
 
 use super::cannot;
 use super::cursor::said;
@@ -31,11 +31,7 @@ impl<D: Driver> Table<D> {
         by: &Actor,
         pace: &Pace<'_>,
     ) -> Result<Applied> {
-        if let Some(name) = filter.lane.as_ref().filter(|name| !self.knows_lane(name)) {
-            return Err(Error::not_found(format!(
-                "there is no lane {name}; `posthaste lane list` shows the one of the table"
-            )));
-        }
+        self.demand_lane(filter)?;
         if command.is_dry_run() {
             return self.count(filter, &command).await;
         }

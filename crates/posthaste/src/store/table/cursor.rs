@@ -1,6 +1,6 @@
 //! What a lease on a table holds: which rows, under which tokens, and where to read on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -54,8 +54,8 @@ struct Row {
     id: Arc<str>,
     token: Token,
     slow: bool,
-    /// It failed before, so later rows of its key may wait for it.
-    retried: bool,
+    /// How often it failed before; if it did, later rows of its key may wait for it.
+    attempts: u32,
 }
 
 struct Claim {
@@ -87,6 +87,8 @@ pub(in crate::store) struct Sorted {
     /// Nothing was handed in: it is all about the lease.
     pub(in crate::store) is_renewal: bool,
     settled: Vec<Ticket>,
+    /// The claims whose rows are renewed.
+    renewing: Vec<Token>,
     began: Option<Instant>,
 }
 
@@ -116,19 +118,31 @@ pub(in crate::store) struct Deaths {
 
 impl Sorted {
     /// Rows of one claim that are no events, with the reason of each.
-    pub(in crate::store) fn set_aside(token: &Token, bad: Vec<(String, String)>) -> Self {
+    pub(in crate::store) fn set_aside(token: &Token, bad: &[(String, String)]) -> Self {
         let mut sorted = Self { tokens: vec![token.to_string()], ..Self::default() };
         for (id, reason) in bad {
-            sorted.dead.ids.push(id);
-            sorted.dead.errors.push(said(&reason));
+            sorted.dead.ids.push(id.clone());
+            sorted.dead.errors.push(said(reason));
             sorted.dead.spent.push(false);
         }
         sorted
     }
 
+    /// The same, and no lease is renewed by it.
+    pub(in crate::store) fn without_renewals(mut self) -> Self {
+        self.renewed.clear();
+        self.renewing.clear();
+        self
+    }
+
     /// How many rows should be recorded.
     pub(in crate::store) fn outcomes(&self) -> u64 {
         (self.delivered.len() + self.retry.ids.len() + self.dead.ids.len() + self.released.len()) as u64
+    }
+
+    /// How many rows somebody else has, when so many were recorded.
+    pub(in crate::store) fn lost(&self, recorded: u64) -> u64 {
+        self.outcomes() + self.unknown - recorded.min(self.outcomes())
     }
 
     /// How many statements that takes.
@@ -157,6 +171,8 @@ pub(in crate::store) struct Left {
     pub(in crate::store) tokens: Vec<String>,
     /// Claims whose answer never came.
     pub(in crate::store) unsure: Vec<String>,
+    /// After so many attempts a row is dead.
+    pub(in crate::store) budget: u32,
 }
 
 impl Cursor {
@@ -243,7 +259,7 @@ impl Cursor {
         if rows.len() > 0 {
             held.claims.insert(Arc::clone(token), Claim { rows: 0, leased: began });
         }
-        rows.map(|(id, attempts)| held.take(id, attempts > 0, token)).collect()
+        rows.map(|(id, attempts)| held.take(id, attempts, token)).collect()
     }
 
     /// This row is settled already.
@@ -252,21 +268,23 @@ impl Cursor {
     }
 
     /// Sorts outcomes by what is to be recorded.
-    pub(in crate::store) fn sort(&self, outcomes: Vec<Settled>) -> Sorted {
+    pub(in crate::store) fn sort(&self, outcomes: &[Settled]) -> Sorted {
         let mut held = self.held();
         let mut sorted =
             Sorted { is_renewal: outcomes.is_empty(), began: Some(Instant::now()), ..Sorted::default() };
         for Settled { ticket, outcome, .. } in outcomes {
-            held.sort(ticket, outcome, &mut sorted);
+            held.sort(*ticket, outcome, &mut sorted);
         }
         let old = renew_after(self.lane.lease);
+        // Decided once: by the time that this is recorded, others may have become old whose rows it did not renew.
         let is_old = |claim: &Claim| sorted.is_renewal || claim.leased.elapsed() >= old;
-        let done: std::collections::HashSet<_> = sorted.settled.iter().collect();
-        for (ticket, row) in &held.rows {
-            if !done.contains(ticket) && held.claims.get(&row.token).is_some_and(is_old) {
-                sorted.renewed.push(row.id.to_string());
-            }
-        }
+        let renewing = held.claims.iter().filter(|(_, claim)| is_old(claim)).map(|(token, _)| token);
+        let renewing: HashSet<_> = renewing.collect();
+        let done: HashSet<_> = sorted.settled.iter().collect();
+        let is_renewed =
+            |(ticket, row): &(&Ticket, &Row)| renewing.contains(&row.token) && !done.contains(ticket);
+        sorted.renewed = held.rows.iter().filter(is_renewed).map(|(_, row)| row.id.to_string()).collect();
+        sorted.renewing = renewing.into_iter().map(Arc::clone).collect();
         sorted.tokens = held.claims.keys().map(ToString::to_string).collect();
         sorted
     }
@@ -278,10 +296,9 @@ impl Cursor {
         for ticket in &sorted.settled {
             frees_others |= held.let_go(*ticket);
         }
-        let old = renew_after(self.lane.lease);
         if let Some(began) = sorted.began {
-            for claim in held.claims.values_mut() {
-                if sorted.is_renewal || claim.leased.elapsed() >= old {
+            for token in &sorted.renewing {
+                if let Some(claim) = held.claims.get_mut(token) {
                     claim.leased = began;
                 }
             }
@@ -292,13 +309,19 @@ impl Cursor {
         }
     }
 
-    /// Everything that is still in its hands.
-    pub(in crate::store) fn left(&self) -> Left {
+    /// How often the row of this ticket failed before.
+    pub(in crate::store) fn attempts(&self, ticket: Ticket) -> u32 {
+        self.held().rows.get(&ticket).map_or(0, |row| row.attempts)
+    }
+
+    /// Everything that is still in its hands, and after how many attempts a row is dead.
+    pub(in crate::store) fn left(&self, budget: u32) -> Left {
         let held = self.held();
         Left {
             ids: held.rows.values().map(|row| row.id.to_string()).collect(),
             tokens: held.claims.keys().map(ToString::to_string).collect(),
             unsure: held.unsure.iter().map(ToString::to_string).collect(),
+            budget,
         }
     }
 
@@ -325,13 +348,14 @@ impl Cursor {
 
 impl Held {
     /// A row is held under this token. If this lease held it before, it lost it without noticing: the old ticket is void.
-    fn take(&mut self, id: &str, retried: bool, token: &Token) -> Ticket {
+    fn take(&mut self, id: &str, attempts: i64, token: &Token) -> Ticket {
         self.last_ticket += 1;
         let (ticket, id): (_, Arc<str>) = (Ticket(self.last_ticket), id.into());
         if let Some(old) = self.tickets.insert(Arc::clone(&id), ticket) {
             self.drop_row(old);
         }
-        self.rows.insert(ticket, Row { id, token: Arc::clone(token), slow: false, retried });
+        let attempts = attempts.clamp(0, i64::from(u32::MAX)) as u32;
+        self.rows.insert(ticket, Row { id, token: Arc::clone(token), slow: false, attempts });
         if let Some(claim) = self.claims.get_mut(token) {
             claim.rows += 1;
         }
@@ -342,7 +366,7 @@ impl Held {
     fn let_go(&mut self, ticket: Ticket) -> bool {
         let Some(row) = self.drop_row(ticket) else { return false };
         self.tickets.remove(&row.id);
-        row.retried || row.slow
+        row.attempts > 0 || row.slow
     }
 
     fn drop_row(&mut self, ticket: Ticket) -> Option<Row> {
@@ -356,7 +380,7 @@ impl Held {
         Some(row)
     }
 
-    fn sort(&mut self, ticket: Ticket, outcome: Outcome, sorted: &mut Sorted) {
+    fn sort(&mut self, ticket: Ticket, outcome: &Outcome, sorted: &mut Sorted) {
         let Some(row) = self.rows.get_mut(&ticket) else {
             sorted.unknown += 1;
             return;
@@ -368,8 +392,8 @@ impl Held {
                 return;
             }
             Outcome::Delivered => sorted.delivered.push(id),
-            Outcome::Retry { after, error } => sorted.retry.push(id, after, Some(said(&error.to_string()))),
-            Outcome::Later { after } => sorted.retry.push(id, after, None),
+            Outcome::Retry { after, error } => sorted.retry.push(id, *after, Some(said(&error.to_string()))),
+            Outcome::Later { after } => sorted.retry.push(id, *after, None),
             Outcome::Dead { error } => {
                 sorted.dead.ids.push(id);
                 sorted.dead.errors.push(said(&error.to_string()));

@@ -62,7 +62,8 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
         kept: &mut Self::Kept,
     ) -> impl Future<Output = Result<Vec<RawRow>>> + Send;
 
-    /// Records outcomes, all or none, and renews what is old; answers how many rows were recorded and how many renewed.
+    /// Records outcomes, all or none, and renews what is old; answers how many rows were recorded and how many renewed. `Rejected`
+    /// if the table will not have it, by whatever rule of its own.
     fn record(
         &self,
         sql: &Self::Sql,
@@ -70,7 +71,7 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(u64, u64)>> + Send;
 
     /// Hands back what a lease still holds: what claims took that were never answered goes back unsent, what was sent and not
-    /// answered counts as an attempt.
+    /// answered counts as an attempt, and is dead if it was the last one.
     fn hand_back(
         &self,
         sql: &Self::Sql,

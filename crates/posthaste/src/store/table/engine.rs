@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use posthaste_core::admin::Filter;
 use posthaste_core::envelope::{Envelope, fresh_id};
 use posthaste_core::findings::Finding;
 use posthaste_core::lane::{LaneName, LaneSpec, Order};
@@ -17,9 +18,10 @@ use posthaste_core::{BoxFuture, Error, Result, crash};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
-use super::cursor::{Cursor, Look, Sorted, Token};
+use super::cursor::{Cursor, Look, Token};
 use super::driver::{Ask, Driver};
 use super::look::{Said, fits};
+use super::refusal::is_refusal;
 use crate::store::waiting::Waiting;
 use crate::store::{StoreOptions, TableOptions};
 
@@ -51,9 +53,9 @@ struct Memory<D: Driver> {
 }
 
 /// A lease, its statements and what its claims keep.
-struct Driving<D: Driver> {
-    cursor: Arc<Cursor>,
-    sql: Arc<D::Sql>,
+pub(super) struct Driving<D: Driver> {
+    pub(super) cursor: Arc<Cursor>,
+    pub(super) sql: Arc<D::Sql>,
     kept: AsyncMutex<D::Kept>,
 }
 
@@ -100,8 +102,8 @@ impl<D: Driver> Table<D> {
                 Ok(sql)
             }
             Err(error) => {
-                if error.retryable() {
-                    complain(&mut memory.complained, &error);
+                if error.retryable() && is_time_to_complain(&mut memory.complained) {
+                    tracing::warn!(%error, "still waiting for the table");
                 }
                 Err(error)
             }
@@ -117,10 +119,20 @@ impl<D: Driver> Table<D> {
     }
 
     /// Whether this is the table's lane: as it is configured, or as this process drives it.
-    pub(super) fn knows_lane(&self, name: &LaneName) -> bool {
+    fn knows_lane(&self, name: &LaneName) -> bool {
         let memory = self.memory();
         let is_driven = memory.leases.values().any(|driving| driving.cursor.lane.name == *name);
         is_driven || memory.said.contains_key(name) || *name == self.options.lane
+    }
+
+    /// A lane that a filter names must be the table's.
+    pub(super) fn demand_lane(&self, filter: &Filter) -> Result<()> {
+        match filter.lane.as_ref().filter(|name| !self.knows_lane(name)) {
+            Some(name) => Err(Error::not_found(format!(
+                "there is no lane {name}; `posthaste lane list` shows the one of the table"
+            ))),
+            None => Ok(()),
+        }
     }
 
     async fn take(&self, lane: &LaneSpec, owner: &Owner) -> Result<Option<Lease>> {
@@ -223,9 +235,7 @@ impl<D: Driver> Table<D> {
             tracing::warn!(%table, event_id = id, reason, "a row that is no event was set aside as dead");
         }
         meters::count_set_aside(driving.cursor.lane.name.as_str(), bad.len() as u64);
-        let sorted = Arc::new(Sorted::set_aside(token, bad));
-        self.driver.record(&driving.sql, &sorted).await?;
-        Ok(())
+        self.bury(driving, token, bad).await
     }
 
     async fn record(&self, lease: &Lease, outcomes: Vec<Settled>, then: Then) -> Result<Standing> {
@@ -234,10 +244,19 @@ impl<D: Driver> Table<D> {
         if cursor.is_over() {
             return Ok(Standing::Lost);
         }
-        let sorted = Arc::new(cursor.sort(outcomes));
-        let (recorded, renewed) = self.driver.record(&driving.sql, &sorted).await?;
-        cursor.recorded(&sorted);
-        let lost = sorted.outcomes() + sorted.unknown - recorded.min(sorted.outcomes());
+        let sorted = Arc::new(cursor.sort(&outcomes));
+        let (standing, lost) = match self.driver.record(&driving.sql, &sorted).await {
+            Ok((recorded, renewed)) => {
+                cursor.recorded(&sorted);
+                (sorted.standing(recorded, renewed), sorted.lost(recorded))
+            }
+            Err(error) if is_refusal(&error) => {
+                let apart = self.record_apart(&driving, &outcomes).await?;
+                let is_lost = apart.lost > 0 && apart.recorded == 0;
+                (if is_lost { Standing::Lost } else { Standing::Held }, apart.lost)
+            }
+            Err(error) => return Err(error),
+        };
         if lost > 0 {
             meters::count_lost(cursor.lane.name.as_str(), lost);
             tracing::warn!(
@@ -253,12 +272,13 @@ impl<D: Driver> Table<D> {
         } else if cursor.sweep_is_due() {
             self.sweep(&driving).await?;
         }
-        Ok(sorted.standing(recorded, renewed))
+        Ok(standing)
     }
 
     async fn hand_back(&self, driving: &Driving<D>) -> Result<()> {
         let mut kept = driving.kept.lock().await;
-        self.driver.hand_back(&driving.sql, driving.cursor.left(), &mut kept).await?;
+        let left = driving.cursor.left(self.options.attempts_max.max(1));
+        self.driver.hand_back(&driving.sql, left, &mut kept).await?;
         driving.cursor.forget();
         Ok(())
     }
@@ -298,17 +318,14 @@ impl<D: Driver> Table<D> {
     }
 }
 
-/// Says now and then that it is still not there; the first time is the relay's own to say.
-fn complain(last: &mut Option<Instant>, error: &Error) {
+/// Whether to say now that it is still not there; the first time is the relay's own to say.
+fn is_time_to_complain(last: &mut Option<Instant>) -> bool {
     let now = Instant::now();
-    match *last {
-        None => *last = Some(now),
-        Some(at) if now.duration_since(at) >= COMPLAIN_EVERY => {
-            tracing::warn!(%error, "still waiting for the table");
-            *last = Some(now);
-        }
-        Some(_) => {}
+    let is_time = last.is_some_and(|at| now.duration_since(at) >= COMPLAIN_EVERY);
+    if is_time || last.is_none() {
+        *last = Some(now);
     }
+    is_time
 }
 
 impl<D: Driver> Store for Table<D> {
@@ -384,5 +401,21 @@ impl<D: Driver> Keyring for Table<D> {
 
     fn count(&self) -> BoxFuture<'_, Result<u64>> {
         Box::pin(async { Ok(0) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_table_that_is_not_there_is_worth_one_warning_a_minute() {
+        let (mut last, mut warnings) = (None, 0);
+        // Ten minutes, looked at four times a second.
+        for _ in 0..10 * 60 * 4 {
+            warnings += u32::from(is_time_to_complain(&mut last));
+            tokio::time::advance(Duration::from_millis(250)).await;
+        }
+        assert_eq!(warnings, 9, "the first one is the relay's own");
     }
 }

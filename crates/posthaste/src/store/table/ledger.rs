@@ -108,16 +108,18 @@ mod tests {
     }
 
     #[test]
-    fn the_first_step_and_the_last_leave_a_record_and_a_failure_too() {
+    fn every_step_leaves_a_record_and_a_failure_too() {
         let mut done = ledger();
         assert_eq!(done.after(5).unwrap().applied.changed, 5);
-        assert!(done.after(5).is_none(), "in the middle there is nothing to write");
-        assert_eq!(done.after(1).unwrap().applied.changed, 6);
+        assert_eq!(done.after(5).unwrap().applied.changed, 5);
+        let last = done.after(1).unwrap();
+        assert_eq!(last.applied.changed, 1);
+        assert!(last.filter.contains("\"parts\":3"), "{}", last.filter);
         let mut broken = ledger();
         broken.after(5);
         broken.after(5);
         let entry = broken.broken_off(Some(&Error::unavailable("cut"))).unwrap();
-        assert_eq!(entry.applied.changed, 5);
+        assert_eq!(entry.applied.changed, 0, "what was done is recorded");
         assert!(entry.was_stopped() && entry.filter.contains("cut"), "{}", entry.filter);
         assert_eq!(broken.applied().changed, 10);
     }

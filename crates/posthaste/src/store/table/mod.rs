@@ -5,7 +5,8 @@
 //! and a table has one lane.
 //!
 //! The engine is written once ([`engine`], for operators [`admin`], [`command`] and [`review`]); a database does for it what
-//! [`driver`] names. What has no I/O stands apart: what a lease holds ([`cursor`]), how a row becomes an event ([`row`]), and what operators see of it ([`look`]).
+//! [`driver`] names. What has no I/O stands apart: what a lease holds ([`cursor`]), how a row becomes an event ([`row`]), and what
+//! operators see of it ([`look`]) and leave in the record ([`ledger`]). What a table refuses to record is dealt with in [`refusal`].
 
 mod admin;
 mod command;
@@ -15,13 +16,14 @@ pub(in crate::store) mod engine;
 pub(in crate::store) mod examine;
 pub(in crate::store) mod ledger;
 pub(in crate::store) mod look;
+mod refusal;
 mod review;
 pub(in crate::store) mod row;
 
 use std::time::Duration;
 
 use posthaste_core::admin::Command;
-use posthaste_core::lane::LaneSpec;
+use posthaste_core::lane::{LaneSpec, OnDead, Start};
 use posthaste_core::publisher::Published;
 use posthaste_core::signal::Signal;
 use posthaste_core::table::Profile;
@@ -46,16 +48,25 @@ pub(in crate::store) fn sweep_every(lease: Duration) -> Duration {
     (lease / 6).clamp(Duration::from_millis(20), Duration::from_secs(30))
 }
 
-/// A table has one lane, of all its rows.
+/// A table has one lane, of all its rows, and nothing that only a log can keep.
 pub(in crate::store) fn check_lane(lane: &LaneSpec) -> Result<()> {
     let takes_all = lane.topics.iter().any(|pattern| pattern.as_str() == "#");
-    if takes_all {
+    let (wish, why) = if !takes_all {
+        ("topics", "a row of an outbox table has one state and so goes down one lane: write topics = [\"#\"]")
+    } else if lane.on_dead != OnDead::GoOn {
+        (
+            "on_dead = \"block\"",
+            "a dead row of an outbox table holds nobody back: write on_dead = \"go on\", or leave it away",
+        )
+    } else if lane.start != Start::Beginning {
+        (
+            "a start",
+            "every row of an outbox table that is pending is delivered: write start = \"beginning\", or leave it away",
+        )
+    } else {
         return Ok(());
-    }
-    Err(Error::config(format!(
-        "lane {} has topics, but a row of an outbox table has one state and so goes down one lane: write topics = [\"#\"]",
-        lane.name
-    )))
+    };
+    Err(Error::config(format!("lane {} has {wish}, but {why}", lane.name)))
 }
 
 /// Rings if something new was published.
@@ -103,4 +114,22 @@ pub(in crate::store) fn cannot(command: &Command) -> Error {
         _ => "it belongs to the log engine",
     };
     Error::rejected(format!("{} is not for an outbox table of another owner; {instead}", command.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_a_log_can_do_is_refused_by_name() {
+        let refused = |change: fn(&mut LaneSpec)| {
+            let mut lane = LaneSpec::new("main".parse().unwrap());
+            change(&mut lane);
+            check_lane(&lane).map_err(|error| error.to_string())
+        };
+        assert_eq!(refused(|_| ()), Ok(()));
+        assert!(refused(|lane| lane.on_dead = OnDead::Block).unwrap_err().contains("on_dead = \"block\""));
+        assert!(refused(|lane| lane.start = Start::Now).unwrap_err().contains("start = \"beginning\""));
+        assert!(refused(|lane| lane.topics = vec!["a".parse().unwrap()]).unwrap_err().contains("topics"));
+    }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use posthaste_core::envelope::{Envelope, Headers};
 use posthaste_core::store::Parcel;
+use posthaste_core::table::REPLAYED;
 use posthaste_core::time::Timestamp;
 
 /// A row as it was read; nothing about it is known to be right.
@@ -24,6 +25,11 @@ pub(in crate::store) struct RawRow {
     pub(in crate::store) version: Option<i64>,
     pub(in crate::store) occurred_at: Option<Timestamp>,
     pub(in crate::store) sequence: Option<i64>,
+    pub(in crate::store) trace_id: Option<String>,
+    pub(in crate::store) correlation_id: Option<String>,
+    pub(in crate::store) last_error: Option<String>,
+    /// Why it cannot be an event, where that was seen by reading it.
+    pub(in crate::store) wrong: Option<String>,
 }
 
 impl RawRow {
@@ -38,10 +44,14 @@ impl RawRow {
     }
 
     /// The event with its attempt; otherwise why it cannot be one, with a code in front.
-    pub(in crate::store) fn parcel(self) -> Result<Parcel, String> {
+    pub(in crate::store) fn parcel(mut self) -> Result<Parcel, String> {
         let attempt = u32::try_from(self.attempts.max(0)).unwrap_or(u32::MAX - 1) + 1;
         let stored_at = self.created_at;
-        Ok(Parcel::new(Arc::new(self.envelope()?), attempt, false, stored_at))
+        if let Some(wrong) = self.wrong.take() {
+            return Err(wrong);
+        }
+        let is_replay = self.last_error.as_deref() == Some(REPLAYED);
+        Ok(Parcel::new(Arc::new(self.envelope()?), attempt, is_replay, stored_at))
     }
 
     /// The event as far as there is one, for operators.
@@ -62,6 +72,11 @@ impl RawRow {
         let payload = self.payload.ok_or("INVALID_PAYLOAD: the payload is NULL")?;
         let mut envelope = Envelope::new(event_type, payload);
         envelope.headers = headers(self.headers.as_deref())?;
+        for (name, value) in [("trace_id", self.trace_id), ("correlation_id", self.correlation_id)] {
+            if let Some(value) = value.filter(|text| !text.is_empty()) {
+                envelope.headers.entry(name.to_owned()).or_insert(value);
+            }
+        }
         envelope.id = self.id;
         if let Some(topic) = self.topic.filter(|text| !text.is_empty()) {
             envelope.topic = topic;
@@ -126,6 +141,27 @@ mod tests {
         assert!(bad(|row| row.event_type = Some(String::new())).starts_with("INVALID_TYPE"));
         assert!(bad(|row| row.headers = Some("[1]".to_owned())).starts_with("INVALID_HEADERS"));
         assert!(bad(|row| row.headers = Some("{".to_owned())).starts_with("INVALID_HEADERS"));
+    }
+
+    #[test]
+    fn columns_that_are_headers_elsewhere_become_headers() {
+        let mut traced = row();
+        traced.headers = Some(r#"{"trace_id":"its own"}"#.to_owned());
+        traced.trace_id = Some("t".to_owned());
+        traced.correlation_id = Some("c".to_owned());
+        let headers = traced.envelope().unwrap().headers;
+        assert_eq!((headers["trace_id"].as_str(), headers["correlation_id"].as_str()), ("its own", "c"));
+    }
+
+    #[test]
+    fn what_an_operator_wants_again_is_a_replay_until_it_failed() {
+        let replay = |error: Option<&str>| {
+            let mut again = row();
+            again.last_error = error.map(str::to_owned);
+            again.parcel().unwrap().replay
+        };
+        assert!(replay(Some(REPLAYED)));
+        assert!(!replay(None) && !replay(Some("timeout: no answer")));
     }
 
     #[test]

@@ -128,7 +128,8 @@ CREATE INDEX {prefix}parked_key ON {prefix}parked (lane, shard, key, seq)
 CREATE INDEX {prefix}parked_dead_key ON {prefix}parked (lane, shard, key, seq)
     WHERE key IS NOT NULL AND NOT replay AND state = 'dead';
 CREATE INDEX {prefix}parked_over ON {prefix}parked (lane, dead_at) WHERE dead_at IS NOT NULL;
-CREATE INDEX {prefix}parked_done ON {prefix}parked (lane, seq) WHERE state = 'done';
+-- What an operator looks for (the dead ones among very many that are retried, the oldest that waits), and what is done.
+CREATE INDEX {prefix}parked_state ON {prefix}parked (lane, state, seq);
 CREATE INDEX {prefix}parked_seq ON {prefix}parked (seq);
 
 CREATE TABLE {prefix}keys (

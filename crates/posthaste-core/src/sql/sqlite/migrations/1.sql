@@ -86,7 +86,8 @@ CREATE INDEX {prefix}parked_key ON {prefix}parked (lane, shard, key, seq)
 CREATE INDEX {prefix}parked_dead_key ON {prefix}parked (lane, shard, key, seq)
     WHERE key IS NOT NULL AND replay = 0 AND state = 'dead';
 CREATE INDEX {prefix}parked_over ON {prefix}parked (lane, dead_at) WHERE dead_at IS NOT NULL;
-CREATE INDEX {prefix}parked_done ON {prefix}parked (lane, seq) WHERE state = 'done';
+-- What an operator looks for (the dead ones among very many that are retried, the oldest that waits), and what is done.
+CREATE INDEX {prefix}parked_state ON {prefix}parked (lane, state, seq);
 CREATE INDEX {prefix}parked_seq ON {prefix}parked (seq);
 
 CREATE TABLE {prefix}keys (
@@ -129,6 +130,11 @@ CREATE TABLE {prefix}audit (
     matched INTEGER NOT NULL,
     changed INTEGER NOT NULL
 ) STRICT;
+-- A file has no roles, so whoever can write it can do anything; but nobody changes the record by mistake or in passing.
+CREATE TRIGGER {prefix}audit_update BEFORE UPDATE ON {prefix}audit
+BEGIN SELECT RAISE(ABORT, 'the record of commands is only added to'); END;
+CREATE TRIGGER {prefix}audit_delete BEFORE DELETE ON {prefix}audit
+BEGIN SELECT RAISE(ABORT, 'the record of commands is only added to'); END;
 
 -- epoch_floor: the highest epoch of any removed lane; a lane that is made anew begins above it, so that an old lease
 -- never looks valid again.

@@ -11,7 +11,7 @@ use lapin::Channel;
 use lapin::options::{BasicAckOptions, BasicGetOptions, BasicNackOptions, QueueDeclareOptions};
 use lapin::types::{FieldTable, ShortString};
 use posthaste_core::admin::{
-    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, Page, Record,
+    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, Pace, Page, Record,
 };
 use posthaste_core::envelope::Envelope;
 use posthaste_core::time::Timestamp;
@@ -57,13 +57,13 @@ impl Admin for AmqpBroker {
         Box::pin(async move {
             let mut records = Vec::new();
             for names in self.subscriptions(filter).await? {
-                let mut looked = Applied::default();
-                let looking = self.walk(filter, &names, true, &mut looked, |mut record, _| {
+                let (mut looked, pace) = (Applied::default(), Pace::full());
+                let looking = self.walk(filter, &names, true, &mut looked, &pace, |mut record| {
                     if !page.with_payload {
                         record.envelope.payload.clear();
                     }
                     records.push(record);
-                    ControlFlow::Continue(Fate::Keep)
+                    Fate::Keep
                 });
                 let _ = looking.await?;
             }
@@ -78,7 +78,7 @@ impl Admin for AmqpBroker {
         command: Command,
         by: &'a Actor,
     ) -> BoxFuture<'a, Result<Applied>> {
-        self.apply_telling(filter, command, by, &|_| ControlFlow::Continue(()))
+        Box::pin(async move { self.apply_paced(filter, command, by, &Pace::full()).await })
     }
 
     /// Tells after every dead letter.
@@ -89,16 +89,24 @@ impl Admin for AmqpBroker {
         by: &'a Actor,
         so_far: &'a (dyn Fn(Applied) -> ControlFlow<()> + Send + Sync),
     ) -> BoxFuture<'a, Result<Applied>> {
+        Box::pin(async move { self.apply_paced(filter, command, by, &Pace::telling(so_far)).await })
+    }
+
+    /// Tells after every dead letter, and waits before the next one.
+    fn apply_paced<'a>(
+        &'a self,
+        filter: &'a Filter,
+        command: Command,
+        by: &'a Actor,
+        pace: &'a Pace<'a>,
+    ) -> BoxFuture<'a, Result<Applied>> {
         Box::pin(async move {
             let (redrive, dry_run) = command.on_dead_letters("RabbitMQ")?;
             let fate = Fate::of(redrive, dry_run);
             let mut applied = Applied::default();
             for names in self.subscriptions(filter).await? {
                 let before = applied;
-                let goes_on = self.walk(filter, &names, dry_run, &mut applied, |_, so_far_in_all| {
-                    so_far(so_far_in_all).map_continue(|()| fate)
-                });
-                let goes_on = goes_on.await?;
+                let goes_on = self.walk(filter, &names, dry_run, &mut applied, pace, |_| fate).await?;
                 tracing::info!(
                     actor = by.name,
                     via = by.via,
@@ -148,7 +156,7 @@ impl AmqpBroker {
         self.names_of(group.as_str(), &topics)
     }
 
-    /// Takes every dead letter of a queue and does with those that match as it is told, until it is told to break; the others go
+    /// Takes every dead letter of a queue and does with those that match as it is told, at this pace and until that breaks it off; the others go
     /// back. Counts in `applied`.
     async fn walk(
         &self,
@@ -156,16 +164,15 @@ impl AmqpBroker {
         names: &Names,
         bounded: bool,
         applied: &mut Applied,
-        mut tell: impl FnMut(Record, Applied) -> ControlFlow<(), Fate>,
+        pace: &Pace<'_>,
+        mut tell: impl FnMut(Record) -> Fate,
     ) -> Result<ControlFlow<()>> {
         let channel = self.consume.link.channel().await?.channel;
-        let Some(mut left) = count(&channel, &names.dead).await? else {
+        let Some(there) = count(&channel, &names.dead).await? else {
             return Ok(ControlFlow::Continue(()));
         };
         let (mut bytes, mut kept, mut goes_on) = (0, Vec::new(), ControlFlow::Continue(()));
-        if bounded {
-            left = left.min(LOOK_MAX);
-        }
+        let mut left = if bounded { there.min(LOOK_MAX) } else { there };
         // What dies meanwhile is not for this walk: it would have no end.
         while left > 0 && goes_on.is_continue() && (!bounded || bytes < LOOK_BYTES_MAX) {
             left -= 1;
@@ -182,20 +189,21 @@ impl AmqpBroker {
                 continue;
             }
             let tag = message.delivery_tag;
-            match tell(letter, *applied) {
-                ControlFlow::Continue(Fate::Keep) => kept.push(tag),
-                ControlFlow::Continue(fate) => {
+            if pace.after(*applied).await.is_break() {
+                kept.push(tag);
+                goes_on = ControlFlow::Break(());
+                continue;
+            }
+            match tell(letter) {
+                Fate::Keep => kept.push(tag),
+                fate => {
                     self.act(&channel, names, fate, message, label).await?;
                     applied.changed += 1;
-                }
-                ControlFlow::Break(()) => {
-                    kept.push(tag);
-                    goes_on = ControlFlow::Break(());
-                    continue;
                 }
             }
             applied.matched += 1;
         }
+        applied.is_partial |= bounded && (there > LOOK_MAX || (left > 0 && bytes >= LOOK_BYTES_MAX));
         give_back(&channel, &names.dead, &kept).await?;
         Ok(goes_on)
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use posthaste_core::admin::{
-    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, Page, Record,
+    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, Pace, Page, Record,
 };
 use posthaste_core::envelope::Envelope;
 use posthaste_core::time::Timestamp;
@@ -68,13 +68,13 @@ impl Admin for KafkaBroker {
         Box::pin(async move {
             let mut records = Vec::new();
             for names in self.subscriptions(filter).await? {
-                let mut looked = Applied::default();
-                let looking = self.walk(filter, &names, true, &mut looked, |mut record, _| {
+                let (mut looked, pace) = (Applied::default(), Pace::full());
+                let looking = self.walk(filter, &names, true, &mut looked, &pace, |mut record| {
                     if !page.with_payload {
                         record.envelope.payload.clear();
                     }
                     records.push(record);
-                    ControlFlow::Continue(Fate::Keep)
+                    Fate::Keep
                 });
                 let _ = looking.await?;
             }
@@ -89,7 +89,7 @@ impl Admin for KafkaBroker {
         command: Command,
         by: &'a Actor,
     ) -> BoxFuture<'a, Result<Applied>> {
-        self.apply_telling(filter, command, by, &|_| ControlFlow::Continue(()))
+        Box::pin(async move { self.apply_paced(filter, command, by, &Pace::full()).await })
     }
 
     /// Tells after every dead letter.
@@ -100,16 +100,24 @@ impl Admin for KafkaBroker {
         by: &'a Actor,
         so_far: &'a (dyn Fn(Applied) -> ControlFlow<()> + Send + Sync),
     ) -> BoxFuture<'a, Result<Applied>> {
+        Box::pin(async move { self.apply_paced(filter, command, by, &Pace::telling(so_far)).await })
+    }
+
+    /// Tells after every dead letter, and waits before the next one.
+    fn apply_paced<'a>(
+        &'a self,
+        filter: &'a Filter,
+        command: Command,
+        by: &'a Actor,
+        pace: &'a Pace<'a>,
+    ) -> BoxFuture<'a, Result<Applied>> {
         Box::pin(async move {
             let (redrive, dry_run) = command.on_dead_letters("Kafka")?;
             let fate = Fate::of(redrive, dry_run);
             let mut applied = Applied::default();
             for names in self.subscriptions(filter).await? {
                 let before = applied;
-                let goes_on = self.walk(filter, &names, dry_run, &mut applied, |_, so_far_in_all| {
-                    so_far(so_far_in_all).map_continue(|()| fate)
-                });
-                let goes_on = goes_on.await?;
+                let goes_on = self.walk(filter, &names, dry_run, &mut applied, pace, |_| fate).await?;
                 tracing::info!(
                     actor = by.name,
                     via = by.via,
@@ -155,7 +163,7 @@ impl KafkaBroker {
         topics.iter().map(|topic| Names::of(&self.settings, group.as_str(), topic)).collect()
     }
 
-    /// Reads every dead letter of a topic and does with those that match as it is told, until it is told to break. Counts in
+    /// Reads every dead letter of a topic and does with those that match as it is told, at this pace and until that breaks it off. Counts in
     /// `applied`. What dies meanwhile is not for this walk: it would have no end.
     async fn walk(
         &self,
@@ -163,7 +171,8 @@ impl KafkaBroker {
         names: &Names,
         bounded: bool,
         applied: &mut Applied,
-        mut tell: impl FnMut(Record, Applied) -> ControlFlow<(), Fate>,
+        pace: &Pace<'_>,
+        mut tell: impl FnMut(Record) -> Fate,
     ) -> Result<ControlFlow<()>> {
         let mut ends = None;
         loop {
@@ -177,14 +186,15 @@ impl KafkaBroker {
             let (found, known_ends) = scanned.await?;
             ends = known_ends;
             for Letter { record, message } in found.letters {
-                match tell(record, *applied) {
-                    ControlFlow::Continue(fate) => applied.changed += self.act(names, fate, &message).await?,
-                    ControlFlow::Break(()) => return Ok(ControlFlow::Break(())),
+                if pace.after(*applied).await.is_break() {
+                    return Ok(ControlFlow::Break(()));
                 }
+                applied.changed += self.act(names, tell(record), &message).await?;
                 applied.matched += 1;
             }
             // Those that were there are taken back by now, so the next look finds others.
             if bounded || !found.is_cut {
+                applied.is_partial |= found.is_cut;
                 return Ok(ControlFlow::Continue(()));
             }
         }

@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout};
 use super::Names;
 use super::offsets::{Ledger, Taken};
 use super::state::{At, Message, Part, State};
+use super::sweep::Swept;
 use crate::broker::kafka::producer::Link;
 use crate::broker::kafka::wire;
 
@@ -316,6 +317,7 @@ impl Member {
             in_hand: 0,
             is_leaving: false,
             is_paused: false,
+            swept: Swept::default(),
         };
         state.parts.insert(at, part);
         drop(state);

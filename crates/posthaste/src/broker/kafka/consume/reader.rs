@@ -298,6 +298,7 @@ impl Member {
                 debug!(group = self.group, { field::ERROR } = %error, "what was settled waits to be committed");
                 return false;
             }
+            self.sweep(&due);
         }
         let mut state = self.lock();
         for (at, epoch, place) in due {

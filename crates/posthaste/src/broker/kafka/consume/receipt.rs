@@ -38,7 +38,7 @@ pub(super) struct Hold {
     pub(super) attempt: u32,
     /// Whether later ones must not pass it: it is given back together with them, when the feed is gone.
     pub(super) in_order: bool,
-    /// By which it is known among the dead: the event's source and id, if it is an event.
+    /// The event's source and id, if it is an event.
     pub(super) identity: Option<String>,
     /// How many processes it has ended, as was found when its trial began.
     pub(super) crashes: Arc<AtomicU32>,
@@ -80,12 +80,16 @@ impl Hold {
         if let Some(key) = body.key() {
             headers = with(headers, KEY, key);
         }
-        let identity = self
-            .identity
-            .clone()
-            .unwrap_or_else(|| format!("{}/{}/{}", body.topic(), self.message.at.1, self.message.offset));
         let payload = body.payload().unwrap_or_default();
-        self.moved(&names.dead, Some(identity.as_bytes()), headers, payload).await
+        let name = self.name();
+        self.moved(&names.dead, Some(name.as_bytes()), headers, payload).await
+    }
+
+    /// By which it is known among the dead: where it is now, and which event it is. Buried twice, it is there once; sent again and
+    /// dead again, it is another letter, which nobody takes back who meant the one before.
+    fn name(&self) -> String {
+        let place = format!("{}/{}/{}", self.message.body.topic(), self.message.at.1, self.message.offset);
+        self.identity.as_ref().map_or_else(|| place.clone(), |event| format!("{place}\n{event}"))
     }
 
     fn headers(&self) -> OwnedHeaders {

@@ -7,6 +7,7 @@ use rdkafka::message::{Message as _, OwnedMessage};
 use tokio::time::Instant;
 
 use super::offsets::{Ledger, Place};
+use super::sweep::Swept;
 
 /// What is read ahead of those who handle it, at most: events, unless a feed may hold more of them, and bytes.
 const READY_MAX: usize = 1_000;
@@ -48,6 +49,8 @@ pub(super) struct Part {
     /// It is about to be another member's: nothing more of it is handed out.
     pub(super) is_leaving: bool,
     pub(super) is_paused: bool,
+    /// What was removed of it, if it is the group's own.
+    pub(super) swept: Swept,
 }
 
 /// What a feed has.

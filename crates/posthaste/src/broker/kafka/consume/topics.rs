@@ -145,7 +145,7 @@ impl KafkaBroker {
         .await
     }
 
-    /// A group that is new begins behind what is there.
+    /// A group that is new on a topic begins behind what is there. One that has been there reads new partitions whole.
     async fn begin_now(&self, group: &str, names: &[Arc<Names>]) -> Result<()> {
         let (settings, group) = (Arc::clone(&self.settings), group.to_owned());
         let topics: Vec<String> = names.iter().map(|names| names.main.clone()).collect();
@@ -153,19 +153,19 @@ impl KafkaBroker {
             let patience = settings.link.patience;
             let client = looker(&settings, &group)?;
             for topic in topics {
-                let mut ends = TopicPartitionList::new();
-                for (partition, (committed, _)) in places(&client, &topic, patience)? {
-                    if committed.is_none() {
-                        let (_, end) = client
-                            .fetch_watermarks(&topic, partition, patience)
-                            .map_err(|error| told(&format!("look for the end of {topic:?}"), &error))?;
-                        let end = ends.add_partition_offset(&topic, partition, Offset::Offset(end));
-                        end.map_err(|error| told("begin", &error))?;
-                    }
+                let places = places(&client, &topic, patience)?;
+                if places.values().any(|(committed, _)| committed.is_some()) {
+                    continue;
                 }
-                if ends.count() > 0
-                    && let Err(error) = client.commit(&ends, CommitMode::Sync)
-                {
+                let mut ends = TopicPartitionList::new();
+                for partition in places.into_keys() {
+                    let (_, end) = client
+                        .fetch_watermarks(&topic, partition, patience)
+                        .map_err(|error| told(&format!("look for the end of {topic:?}"), &error))?;
+                    let end = ends.add_partition_offset(&topic, partition, Offset::Offset(end));
+                    end.map_err(|error| told("begin", &error))?;
+                }
+                if let Err(error) = client.commit(&ends, CommitMode::Sync) {
                     // Where somebody reads, somebody has begun.
                     tracing::debug!(group, %error, "the group has members, so it has begun");
                 }

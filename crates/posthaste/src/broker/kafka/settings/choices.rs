@@ -14,8 +14,15 @@ pub enum Acks {
 }
 
 impl Acks {
-    pub(super) const NAMES: [(&'static str, Self); 4] =
-        [("all", Self::All), ("-1", Self::All), ("1", Self::Leader), ("0", Self::Nobody)];
+    /// The first name of each is Kafka's own.
+    pub(super) const NAMES: [(&'static str, Self); 6] = [
+        ("all", Self::All),
+        ("-1", Self::All),
+        ("1", Self::Leader),
+        ("one", Self::Leader),
+        ("0", Self::Nobody),
+        ("none", Self::Nobody),
+    ];
 
     /// As Kafka calls it.
     pub(in crate::broker::kafka) fn name(self) -> &'static str {

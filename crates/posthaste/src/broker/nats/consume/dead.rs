@@ -10,7 +10,7 @@ use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
 use futures_util::StreamExt as _;
 use posthaste_core::admin::{
-    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, Page, Record,
+    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, Pace, Page, Record,
 };
 use posthaste_core::envelope::Envelope;
 use posthaste_core::time::Timestamp;
@@ -54,13 +54,13 @@ impl Admin for NatsBroker {
     /// Finds dead letters of the filter's lane, which is a group; the newest first.
     fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>> {
         Box::pin(async move {
-            let (mut records, mut looked) = (Vec::new(), Applied::default());
-            let looking = self.walk(filter, true, &mut looked, |mut record, _| {
+            let (mut records, mut looked, pace) = (Vec::new(), Applied::default(), Pace::full());
+            let looking = self.walk(filter, true, &mut looked, &pace, |mut record| {
                 if !page.with_payload {
                     record.envelope.payload.clear();
                 }
                 records.push(record);
-                ControlFlow::Continue(Fate::Keep)
+                Fate::Keep
             });
             looking.await?;
             letter::page(records, &page)
@@ -74,7 +74,7 @@ impl Admin for NatsBroker {
         command: Command,
         by: &'a Actor,
     ) -> BoxFuture<'a, Result<Applied>> {
-        self.apply_telling(filter, command, by, &|_| ControlFlow::Continue(()))
+        Box::pin(async move { self.apply_paced(filter, command, by, &Pace::full()).await })
     }
 
     /// Tells after every dead letter.
@@ -85,14 +85,22 @@ impl Admin for NatsBroker {
         by: &'a Actor,
         so_far: &'a (dyn Fn(Applied) -> ControlFlow<()> + Send + Sync),
     ) -> BoxFuture<'a, Result<Applied>> {
+        Box::pin(async move { self.apply_paced(filter, command, by, &Pace::telling(so_far)).await })
+    }
+
+    /// Tells after every dead letter, and waits before the next one.
+    fn apply_paced<'a>(
+        &'a self,
+        filter: &'a Filter,
+        command: Command,
+        by: &'a Actor,
+        pace: &'a Pace<'a>,
+    ) -> BoxFuture<'a, Result<Applied>> {
         Box::pin(async move {
             let (redrive, dry_run) = command.on_dead_letters("NATS")?;
             let fate = Fate::of(redrive, dry_run);
             let mut applied = Applied::default();
-            let walked = self.walk(filter, dry_run, &mut applied, |_, so_far_in_all| {
-                so_far(so_far_in_all).map_continue(|()| fate)
-            });
-            walked.await?;
+            self.walk(filter, dry_run, &mut applied, pace, |_| fate).await?;
             tracing::info!(
                 actor = by.name,
                 via = by.via,
@@ -127,14 +135,15 @@ impl NatsBroker {
         Ok(count)
     }
 
-    /// Reads every dead letter of the filter's group and does with those that match as it is told, until it is told to break.
+    /// Reads every dead letter of the filter's group and does with those that match as it is told, at this pace and until that breaks it off.
     /// Counts in `applied`.
     async fn walk(
         &self,
         filter: &Filter,
         bounded: bool,
         applied: &mut Applied,
-        mut tell: impl FnMut(Record, Applied) -> ControlFlow<(), Fate>,
+        pace: &Pace<'_>,
+        mut tell: impl FnMut(Record) -> Fate,
     ) -> Result<()> {
         let Some(group) = &filter.lane else {
             return Err(Error::rejected("dead letters are kept by group; name the group"));
@@ -148,7 +157,11 @@ impl NatsBroker {
         let Ok(info) = stream.get_info().await else { return Ok(()) };
         let (last, mut next) = (info.state.last_sequence, 1);
         let (mut looked, mut bytes) = (0, 0);
-        while !bounded || (looked < LOOK_MAX && bytes < LOOK_BYTES_MAX) {
+        loop {
+            if bounded && (looked >= LOOK_MAX || bytes >= LOOK_BYTES_MAX) {
+                applied.is_partial = next <= last;
+                break;
+            }
             let read = stream.raw_message_builder().sequence(next).next_by_subject(&*subject).send().await;
             let message = match read {
                 Ok(message) if message.sequence <= last => message,
@@ -161,13 +174,15 @@ impl NatsBroker {
             if !letter::is_meant(filter, &record) {
                 continue;
             }
-            match tell(record, *applied) {
-                ControlFlow::Continue(Fate::Keep) => {}
-                ControlFlow::Continue(fate) => {
+            if pace.after(*applied).await.is_break() {
+                break;
+            }
+            match tell(record) {
+                Fate::Keep => {}
+                fate => {
                     self.act(&live, &stream, fate, message).await?;
                     applied.changed += 1;
                 }
-                ControlFlow::Break(()) => break,
             }
             applied.matched += 1;
         }

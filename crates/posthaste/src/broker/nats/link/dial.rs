@@ -69,11 +69,12 @@ impl Dialer {
             }
         });
         let limit = self.settings.connect_timeout;
-        let client = match timeout(limit * 2, options.connect(self.servers.as_slice())).await {
-            Ok(Ok(client)) => client,
-            Ok(Err(error)) => return Err(self.explain(&error)),
-            Err(_) => return Err(format!("NATS at {} does not answer within {limit:?}", self.place())),
-        };
+        let client =
+            match timeout(self.settings.dial_timeout(), options.connect(self.servers.as_slice())).await {
+                Ok(Ok(client)) => client,
+                Ok(Err(error)) => return Err(self.explain(&error)),
+                Err(_) => return Err(format!("NATS at {} does not answer within {limit:?}", self.place())),
+            };
         let inbox = client.new_inbox();
         let acks = client
             .subscribe(format!("{inbox}.*"))

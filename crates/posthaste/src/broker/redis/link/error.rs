@@ -4,6 +4,17 @@ use posthaste_core::target::{DeliverError, DeliverKind};
 use posthaste_core::{Error, redact};
 use redis::{ServerError, Value};
 
+/// Parts of what `ERR` says when it is about this entry or its stream. Redis says it of anything else too: that it does not know a
+/// command, or in the name of a proxy that has lost its server.
+const ABOUT_ENTRY: [&str; 6] = [
+    "ID specified in XADD",
+    "Invalid stream ID",
+    "exhausted the last possible ID",
+    "Elements are too large",
+    "wrong number of arguments for 'xadd'",
+    "invalid bulk length",
+];
+
 /// What the server refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::broker::redis) struct Refusal {
@@ -56,7 +67,8 @@ pub(in crate::broker::redis) fn refused(error: &ServerError) -> Refusal {
         (false, false) => format!("{code} {words}: {advice}"),
     };
     let is_about_key = match code {
-        "WRONGTYPE" | "ERR" => true,
+        "WRONGTYPE" => true,
+        "ERR" => ABOUT_ENTRY.iter().any(|part| words.contains(part)),
         "NOPERM" => words.contains("key"),
         _ => false,
     };
@@ -108,6 +120,15 @@ mod tests {
                 "prefix",
             ),
             ("ERR The ID specified in XADD is equal or smaller", "ERR", true, "XADD"),
+            (
+                "ERR The stream has exhausted the last possible ID, unable to add more items",
+                "ERR",
+                true,
+                "ID",
+            ),
+            ("ERR Elements are too large to be stored", "ERR", true, "large"),
+            ("ERR unknown command 'XADD', with args beginning with:", "ERR", false, "unknown command"),
+            ("ERR server closed connection", "ERR", false, "closed"),
             ("UNHEARDOF of", "UNHEARDOF", false, "UNHEARDOF of"),
         ];
         for (words, code, is_about_key, says) in table {

@@ -1,25 +1,26 @@
-//! Carrying out commands: each in steps of a short transaction, with records at the first and the last.
+//! Carrying out commands: each in steps of a short transaction, each with a record of what it changed.
 
 use std::ops::ControlFlow;
 
-use posthaste_core::admin::{Actor, Applied, Command, Filter, LaneState, Pace, Seek};
+use posthaste_core::admin::{Actor, Applied, Command, Filter, LaneState, Pace};
 use posthaste_core::lane::LaneName;
+use posthaste_core::review::UNREAD;
 use posthaste_core::time::Timestamp;
 use posthaste_core::{Error, Result};
 use tokio_postgres::{Client, Transaction};
 
 use super::change::{self, Change, Step};
 use super::inbox;
-use super::lanes::{self, KnownLane, Passed};
+use super::lanes::{self, KnownLane};
 use super::prune::{self, Before};
 use super::scan::Stretch;
 use crate::store::audit::{Journal, Note};
 use crate::store::postgres::acquire::hold_events;
-use crate::store::postgres::cursor::{SHARD, StoredPlace};
+use crate::store::postgres::cursor::SHARD;
 use crate::store::postgres::error::{Db, explain};
-use crate::store::postgres::tick::Tick;
 use crate::store::postgres::value::args;
-use crate::store::postgres::{PostgresStore, begin, check, commit, log, rows};
+use crate::store::postgres::{PostgresStore, begin, check, commit, rows};
+use crate::store::refusals::{half_removed, no_such_lane};
 
 impl PostgresStore {
     pub(super) async fn command(
@@ -50,10 +51,10 @@ impl PostgresStore {
             Command::Erase { dry_run } => self.change(filter, Change::Erase, dry_run, note, pace).await,
             Command::Pause => self.set_state(filter, LaneState::Paused, note).await,
             Command::Resume => self.set_state(filter, LaneState::Active, note).await,
-            Command::Seek { to, dry_run } => self.seek(filter, to, dry_run, note).await,
+            Command::Seek { to, dry_run } => self.seek(filter, to, dry_run, note, pace).await,
             Command::Skip { age, reason, dry_run } => {
                 let before = self.now().await?.before(age);
-                self.skip(filter, before, &reason, dry_run, note).await
+                self.skip(filter, before, &reason, dry_run, note, pace).await
             }
             Command::Remove { dry_run } => self.remove(filter, dry_run, note).await,
             Command::Prune { delivered_age, dead_age, dry_run } => {
@@ -118,7 +119,7 @@ impl PostgresStore {
     }
 
     /// Leaves in the record what the steps did before somebody stopped them; of a dry run nothing.
-    async fn stop_here(&self, journal: Option<&mut Journal>) -> Result<()> {
+    pub(super) async fn stop_here(&self, journal: Option<&mut Journal>) -> Result<()> {
         let Some((note, applied)) = journal.map(Journal::stopped) else { return Ok(()) };
         let client = self.client().await?;
         insert_note(&client, &self.sql.audit_insert, &note, applied).await.map_err(explain)
@@ -158,7 +159,7 @@ impl PostgresStore {
     }
 
     /// Writes what this step leaves in the record, on the connection of its transaction.
-    async fn write_down(&self, client: &Client, journal: &mut Journal, step: Step) -> Result<()> {
+    pub(super) async fn write_down(&self, client: &Client, journal: &mut Journal, step: Step) -> Result<()> {
         let done = Applied::new(step.matched, step.changed);
         if let Some((note, applied)) = journal.after(done, step.next.is_none()) {
             insert_note(client, &self.sql.audit_insert, &note, applied).await.map_err(explain)?;
@@ -183,61 +184,10 @@ impl PostgresStore {
                 .await
                 .map_err(explain)?;
         }
-        let applied = Applied::new(changed, changed);
+        let applied = half_removed(filter, Applied::new(changed, changed))?;
         insert_note(tx.client(), &self.sql.audit_insert, &note, applied).await.map_err(explain)?;
         commit(tx).await?;
         Ok(applied)
-    }
-
-    async fn seek(&self, filter: &Filter, to: Seek, dry_run: bool, note: Note) -> Result<Applied> {
-        let lane = self.lane_of(filter).await?;
-        let mut client = self.client().await?;
-        let (place, passed) = self.place_of(&client, to).await?;
-        let values = args![
-            lane.passed.whole,
-            lane.passed.part,
-            lane.passed.position,
-            passed.whole,
-            passed.part,
-            passed.position,
-        ];
-        let row = client.query_typed_one(&self.sql.seek_count, &values).await.map_err(explain)?;
-        let matched = row.try_get::<_, i64>(0).map_err(explain)?.unsigned_abs();
-        if dry_run {
-            return Ok(Applied::new(matched, 0));
-        }
-        let tx = begin(&mut client).await?;
-        hold_events(&tx, &self.sql).await.map_err(explain)?;
-        tx.execute_typed(
-            &self.sql.lane_seek,
-            &args![lane.name.as_str(), SHARD, place.tick_a, place.tick_b, place.position],
-        )
-        .await
-        .map_err(explain)?;
-        // What was delivered beyond the old place is nothing special any more: what lies beyond the new one comes.
-        let forget = &self.sql.done_forget_all;
-        tx.execute_typed(forget, &args![lane.name.as_str()]).await.map_err(explain)?;
-        let applied = Applied::new(matched, matched);
-        insert_note(tx.client(), &self.sql.audit_insert, &note, applied).await.map_err(explain)?;
-        commit(tx).await?;
-        Ok(applied)
-    }
-
-    /// A place, and what a lane there has passed.
-    async fn place_of(&self, client: &Client, to: Seek) -> Result<(StoredPlace, Passed)> {
-        let place = match to {
-            Seek::Beginning => StoredPlace::at(0),
-            Seek::Time(time) => log::place_before(client, &self.sql, time).await?,
-            _ => StoredPlace::at(Tick::now(client, &self.sql).await?.id),
-        };
-        let ids: Vec<i64> = [Some(place.tick_a), place.tick_b].into_iter().flatten().collect();
-        let ticks = Tick::by_id(client, &self.sql, ids).await?;
-        let text = |id: i64| {
-            let found = ticks.iter().find(|tick| tick.id == id).map(|tick| tick.text.clone());
-            found.ok_or_else(|| Error::corrupt(format!("tick {id} is not there")))
-        };
-        let part = place.tick_b.map(text).transpose()?;
-        Ok((place, Passed { whole: text(place.tick_a)?, part, position: place.position }))
     }
 
     async fn remove(&self, filter: &Filter, dry_run: bool, note: Note) -> Result<Applied> {
@@ -249,11 +199,17 @@ impl PostgresStore {
             let count: i64 = row.and_then(|row| row.try_get(0)).map_err(explain)?;
             return Ok(Applied::new(count.unsigned_abs(), 0));
         }
-        client.execute_typed(&self.sql.lane_removing, &args![name, SHARD]).await.map_err(explain)?;
-        client.execute_typed(&self.sql.done_forget_all, &args![name]).await.map_err(explain)?;
-        let (mut applied, mut journal) = (Applied::default(), Journal::new(note));
+        let known = lanes::stats(&client, &self.sql).await.map_err(explain)?;
+        let unread = known.iter().find(|stats| stats.lane == lane).map_or(0, |stats| stats.unread);
+        let (mut applied, mut journal) = (Applied::default(), Journal::new(note).with(UNREAD, unread));
+        let mut is_begun = false;
         loop {
             let tx = begin(&mut client).await?;
+            if !std::mem::replace(&mut is_begun, true) {
+                let values = args![name, SHARD];
+                tx.execute_typed(&self.sql.lane_removing, &values).await.map_err(explain)?;
+                tx.execute_typed(&self.sql.done_forget_all, &args![name]).await.map_err(explain)?;
+            }
             let step = self.remove_step(&tx, name).await.map_err(explain)?;
             self.write_down(tx.client(), &mut journal, step).await?;
             commit(tx).await?;
@@ -415,12 +371,8 @@ fn reads_ids(command: &Command) -> bool {
     )
 }
 
-fn sum(so_far: Applied, step: Step) -> Applied {
+pub(super) fn sum(so_far: Applied, step: Step) -> Applied {
     Applied::new(so_far.matched + step.matched, so_far.changed + step.changed)
-}
-
-fn no_such_lane(name: &LaneName) -> Error {
-    Error::not_found(format!("there is no lane {name}; `posthaste lane list` shows those that are"))
 }
 
 /// Retention is about all lanes and all events.

@@ -35,10 +35,14 @@ impl Change {
     /// Where its events are.
     fn source(&self, filter: &Filter) -> Source {
         match (self, &filter.lane) {
-            (
-                Self::Redrive | Self::Discard { .. } | Self::Bury { .. } | Self::Schedule { .. },
-                Some(lane),
-            ) if filter.ids.is_empty() => Source::Parked(Some(lane.as_str().to_owned())),
+            (Self::Redrive, Some(lane)) if filter.ids.is_empty() => {
+                Source::Ended(Some(lane.as_str().to_owned()), EventState::Dead.name())
+            }
+            (Self::Discard { .. } | Self::Bury { .. } | Self::Schedule { .. }, Some(lane))
+                if filter.ids.is_empty() =>
+            {
+                Source::Parked(Some(lane.as_str().to_owned()))
+            }
             _ => Source::of(filter),
         }
     }

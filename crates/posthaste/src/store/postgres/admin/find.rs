@@ -10,6 +10,7 @@ use super::scan::{self, Source, Stretch, Way};
 use crate::store::postgres::error::Db;
 use crate::store::postgres::rows;
 use crate::store::postgres::value::args;
+use crate::store::refusals::no_such_lane;
 
 /// How many records a page has at most.
 const PAGE_RECORDS_MAX: u32 = 1_000;
@@ -30,15 +31,18 @@ pub(super) fn below(page: &Page) -> Result<i64> {
     }
 }
 
-/// One page of what the filter means.
+/// One page of what the filter means; or that there is no such lane.
 pub(super) async fn find(
     client: &Client,
     sql: &PostgresSql,
     filter: &Filter,
     page: &Page,
     below: i64,
-) -> Db<Found> {
+) -> Db<Result<Found>> {
     let question = Question::new(client, sql, filter).await?;
+    if let Some(missing) = question.missing_lane() {
+        return Ok(Err(no_such_lane(missing)));
+    }
     let mut stretch = Stretch::of(client, sql, filter).await?;
     stretch.last = stretch.last.min(below - 1);
     let size = page.size.clamp(1, PAGE_RECORDS_MAX) as usize;
@@ -66,7 +70,7 @@ pub(super) async fn find(
     let mut found = Found::default();
     found.records = records;
     found.next = cut.or(next).map(|below| below.to_string());
-    Ok(found)
+    Ok(Ok(found))
 }
 
 /// The records of what was found, the newest first; cut where they carry too much, and where they go on then.

@@ -1,14 +1,21 @@
 //! The lanes and their totals.
 
+use std::collections::HashMap;
+
 use posthaste_core::admin::LaneStats;
 use posthaste_core::lane::LaneName;
 use posthaste_core::sql::PostgresSql;
+use posthaste_core::time::Timestamp;
 use tokio_postgres::{Client, Row};
 
 use crate::store::postgres::error::Db;
 use crate::store::postgres::rows;
 use crate::store::postgres::snapshot::Snapshot;
+use crate::store::postgres::value::args;
 use crate::store::spec::StoredSpec;
+
+/// How many retried events of a lane are counted at every look.
+const RETRYING_MAX: i64 = 10_000;
 
 /// A lane as commands and filters need it.
 #[derive(Clone, Debug)]
@@ -16,6 +23,10 @@ pub(super) struct KnownLane {
     pub(super) name: LaneName,
     pub(super) spec: StoredSpec,
     pub(super) passed: Passed,
+    /// The tick of which it has passed all.
+    pub(super) tick: i64,
+    /// The tick of which it has passed a part.
+    pub(super) part_of: Option<i64>,
 }
 
 /// What a lane has passed: what one snapshot sees, and of what another sees that up to a number.
@@ -24,9 +35,23 @@ pub(super) struct Passed {
     pub(super) whole: String,
     pub(super) part: Option<String>,
     pub(super) position: i64,
+    /// Above this is whatever is not passed, but for what committed late.
+    pub(super) from: i64,
+    /// Above this is nothing that is passed.
+    pub(super) to: i64,
 }
 
 impl Passed {
+    /// The transactions that may have committed late: those that were open in its snapshots.
+    pub(super) fn late(&self) -> Vec<String> {
+        let snapshots = [Some(&self.whole), self.part.as_ref()].into_iter().flatten();
+        let mut open: Vec<u64> =
+            snapshots.filter_map(|text| Snapshot::parse(text)).flat_map(|snapshot| snapshot.open).collect();
+        open.sort_unstable();
+        open.dedup();
+        open.iter().map(u64::to_string).collect()
+    }
+
     /// Whether this event is passed. A snapshot that cannot be read has seen nothing.
     pub(super) fn holds(&self, seq: i64, xid: u64) -> bool {
         let sees = |text: &str| Snapshot::parse(text).is_some_and(|snapshot| snapshot.sees(xid));
@@ -36,8 +61,20 @@ impl Passed {
 
 impl KnownLane {
     fn read(row: &Row, name: LaneName) -> Db<Self> {
-        let passed = Passed { position: row.try_get(13)?, whole: row.try_get(14)?, part: row.try_get(15)? };
-        Ok(Self { name, spec: StoredSpec::read(row.try_get(12)?), passed })
+        let passed = Passed {
+            position: row.try_get(13)?,
+            whole: row.try_get(14)?,
+            part: row.try_get(15)?,
+            from: row.try_get(19)?,
+            to: row.try_get(20)?,
+        };
+        Ok(Self {
+            name,
+            spec: StoredSpec::read(row.try_get(12)?),
+            passed,
+            tick: row.try_get(21)?,
+            part_of: row.try_get(22)?,
+        })
     }
 }
 
@@ -56,6 +93,7 @@ pub(super) async fn known(client: &Client, sql: &PostgresSql) -> Db<Vec<KnownLan
 /// Every lane with its totals. Costs a few steps in an index per lane, however long the log is.
 pub(super) async fn stats(client: &Client, sql: &PostgresSql) -> Db<Vec<LaneStats>> {
     let mut lanes = Vec::new();
+    let mut waiting = waiting(client, sql).await?;
     for row in client.query_typed(&sql.lanes_all, &[]).await? {
         let Ok(name) = row.try_get::<_, &str>(0)?.parse() else { continue };
         let count = |column: usize| row.try_get::<_, i64>(column).map(|count| count.max(0).unsigned_abs());
@@ -71,13 +109,31 @@ pub(super) async fn stats(client: &Client, sql: &PostgresSql) -> Db<Vec<LaneStat
         let beyond = (row.try_get::<_, i64>(16)? - stats.position).max(0);
         let late: i64 = row.try_get(18)?;
         stats.unread = if is_behind { (beyond + late).unsigned_abs() } else { 0 };
+        stats.unread_is_estimate = stats.unread > 0;
         stats.accepted = count(6)?;
         stats.delivered = count(7)?;
         stats.waiting = count(8)?;
         stats.dead = count(9)?;
         stats.discarded = count(10)?;
         stats.replayed = count(11)?;
+        if let Some(waiting) = waiting.remove(stats.lane.as_str()) {
+            (stats.retrying, stats.oldest_waiting_at) = waiting;
+        }
         lanes.push(stats);
+    }
+    Ok(lanes)
+}
+
+/// How many events of each lane have failed and wait, unless they are too many, and when the oldest that waits was taken in.
+async fn waiting(
+    client: &Client,
+    sql: &PostgresSql,
+) -> Db<HashMap<String, (Option<u64>, Option<Timestamp>)>> {
+    let mut lanes = HashMap::new();
+    for row in client.query_typed(&sql.lanes_waiting, &args![RETRYING_MAX + 1]).await? {
+        let (looked_at, failed): (i64, i64) = (row.try_get(1)?, row.try_get(2)?);
+        let retrying = (looked_at <= RETRYING_MAX).then_some(failed.unsigned_abs());
+        lanes.insert(row.try_get(0)?, (retrying, rows::maybe_time(&row, 3)?));
     }
     Ok(lanes)
 }

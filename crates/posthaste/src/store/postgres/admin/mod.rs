@@ -10,7 +10,7 @@ mod question;
 mod rebase;
 pub(super) mod review;
 mod scan;
-mod skip;
+mod seek;
 
 use posthaste_core::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Pace, Page};
 use posthaste_core::{BoxFuture, Result};
@@ -36,7 +36,7 @@ impl Admin for PostgresStore {
             let tx = begin_looking(&mut client).await?;
             let found = find::find(tx.client(), &self.sql, filter, &page, below).await.map_err(explain)?;
             commit(tx).await?;
-            Ok(found)
+            found
         };
         Box::pin(self.connections.watched(found))
     }

@@ -72,18 +72,25 @@ pub(super) async fn stretch(client: &Client, sql: &PostgresSql, before: Before) 
     Ok((first, last))
 }
 
-/// Removes old events of the next stretch, so long, that every lane has passed and nothing parks.
+/// Removes old events of the next stretch, at most so many, that every lane has passed and nothing parks.
 pub(super) async fn events_step(
     tx: &Transaction<'_>,
     sql: &PostgresSql,
     (after, last): (i64, i64),
-    length: i64,
+    limit: i64,
     before: Timestamp,
 ) -> Db<Step> {
-    let end = after.saturating_add(length).min(last);
+    // However few may go at once, a step looks at as much as any: where nothing goes, it costs as much.
+    let end = after.saturating_add(STEP_ROWS_MAX).min(last);
     be_alone(tx, sql).await?;
-    let gone = tx.execute_typed(&sql.prune_events, &args![after, end, Stamp(before)]).await?;
-    Ok(Step { matched: gone, changed: gone, next: (end < last).then_some(end) })
+    let gone = tx.query_typed(&sql.prune_events, &args![after, end, Stamp(before), limit]).await?;
+    let count = gone.len() as u64;
+    let mut next = (end < last).then_some(end);
+    if count == limit.unsigned_abs() {
+        let seqs = gone.iter().map(|row| row.try_get::<_, i64>(0)).collect::<Db<Vec<_>>>()?;
+        next = seqs.into_iter().max().filter(|seq| *seq < last);
+    }
+    Ok(Step { matched: count, changed: count, next })
 }
 
 /// Removes ticks that nobody needs; answers whether there may be more.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use posthaste_core::admin::{EventState, Filter, LaneView};
+use posthaste_core::lane::LaneName;
 use posthaste_core::sql::PostgresSql;
 use tokio_postgres::Client;
 
@@ -25,6 +26,11 @@ impl<'a> Question<'a> {
             lanes.retain(|lane| lane.name == *name);
         }
         Ok(Self { filter, lanes })
+    }
+
+    /// The lane that the filter names, if it is not there.
+    pub(super) fn missing_lane(&self) -> Option<&'a LaneName> {
+        self.filter.lane.as_ref().filter(|_| self.lanes.is_empty())
     }
 
     /// For each of these events how the lanes see it, if it is meant.

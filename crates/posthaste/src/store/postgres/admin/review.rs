@@ -36,6 +36,9 @@ impl Review for PostgresStore {
     fn dead_by_code<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<DeadCodes>> {
         let codes = async move {
             let filter = DeadCodes::question(filter)?;
+            if filter.lane.is_some() {
+                self.lane_of(&filter).await?;
+            }
             let lane = filter.lane.as_ref().map(|lane| lane.as_str().to_owned());
             let values = args![lane, filter.code, filter.error, DeadCodes::EVENTS_MAX, DeadCodes::GROUPS_MAX];
             let client = self.client().await?;

@@ -47,6 +47,8 @@ pub(super) enum Source {
     Log,
     /// What this lane has parked, or any lane.
     Parked(Option<String>),
+    /// What this lane has parked in this state, or any lane.
+    Ended(Option<String>, &'static str),
     /// These events.
     Ids(Vec<String>),
 }
@@ -58,12 +60,13 @@ impl Source {
             || filter
                 .state
                 .is_some_and(|state| !matches!(state, EventState::Pending | EventState::Delivered));
-        if !filter.ids.is_empty() {
-            Self::Ids(filter.ids.clone())
-        } else if only_parked {
-            Self::Parked(filter.lane.as_ref().map(|lane| lane.as_str().to_owned()))
-        } else {
-            Self::Log
+        let lane = || filter.lane.as_ref().map(|lane| lane.as_str().to_owned());
+        match filter.state {
+            _ if !filter.ids.is_empty() => Self::Ids(filter.ids.clone()),
+            // They may be few among very many others.
+            Some(state @ (EventState::Dead | EventState::Discarded)) => Self::Ended(lane(), state.name()),
+            _ if only_parked => Self::Parked(lane()),
+            _ => Self::Log,
         }
     }
 }
@@ -116,6 +119,10 @@ pub(super) async fn page(
         Source::Parked(lane) => {
             let text: &String = of(&sql.scan_parked_up, &sql.scan_parked_down);
             client.query_typed(text, &args![first, last, limit, *lane]).await?
+        }
+        Source::Ended(lane, state) => {
+            let text: &String = of(&sql.scan_ended_up, &sql.scan_ended_down);
+            client.query_typed(text, &args![first, last, limit, *lane, *state]).await?
         }
         Source::Ids(ids) => {
             let text: &String = of(&sql.scan_ids_up, &sql.scan_ids_down);

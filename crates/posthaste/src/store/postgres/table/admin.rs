@@ -21,7 +21,7 @@ use crate::store::table::look::Progress;
 use crate::store::table::millis;
 
 /// The first column after those of an event.
-const STATUS: usize = 15;
+const STATUS: usize = 18;
 
 /// A question as the statements take it.
 struct Asked {

@@ -84,5 +84,9 @@ pub(super) fn read(row: &Row) -> Db<RawRow> {
         version: row.try_get(12)?,
         occurred_at: maybe_time(row, 13)?,
         sequence: row.try_get(14)?,
+        trace_id: row.try_get(15)?,
+        correlation_id: row.try_get(16)?,
+        last_error: row.try_get(17)?,
+        wrong: None,
     })
 }

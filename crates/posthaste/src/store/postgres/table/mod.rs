@@ -221,6 +221,19 @@ impl Driver for Postgres {
     }
 }
 
+/// What the server says about outcomes. A value that breaks a rule, and what a trigger of theirs raises, is a refusal: it would say
+/// the same another time.
+fn refused(error: tokio_postgres::Error, sql: &PostgresTableSql) -> Error {
+    let is_rule =
+        |code: &str| ["22", "23", "27", "38", "39", "44", "P0"].iter().any(|class| code.starts_with(class));
+    match error.as_db_error() {
+        Some(db) if is_rule(db.code().code()) => {
+            Error::rejected(format!("the table refuses it: {}", db.message())).because(error)
+        }
+        _ => told(error, sql),
+    }
+}
+
 /// What the server says about a table that is not ours.
 fn told(error: tokio_postgres::Error, sql: &PostgresTableSql) -> Error {
     let code = error.as_db_error().map(|db| db.code().code().to_owned()).unwrap_or_default();

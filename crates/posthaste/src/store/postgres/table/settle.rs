@@ -6,9 +6,9 @@ use posthaste_core::table::PostgresTableSql;
 use posthaste_core::{Result, crash};
 
 use super::super::error::Db;
-use super::super::pool::{Connection, begin, commit};
+use super::super::pool::{Connection, begin};
 use super::super::value::args;
-use super::told;
+use super::refused;
 use crate::store::table::cursor::{Left, Sorted};
 use crate::store::table::millis;
 
@@ -18,12 +18,13 @@ pub(super) async fn record(
     sql: &PostgresTableSql,
     sorted: &Sorted,
 ) -> Result<(u64, u64)> {
-    let failed = |error| told(error, sql);
+    let failed = |error| refused(error, sql);
     let changed = if sorted.statements() > 1 {
         let tx = begin(client).await?;
         let changed = by_kind(tx.client(), sql, sorted).await.map_err(failed)?;
         crash::point("settle: before commit");
-        commit(tx).await?;
+        // What is checked at the end of a transaction is refused here.
+        tx.commit().await.map_err(failed)?;
         changed
     } else {
         crash::point("settle: before commit");
@@ -64,12 +65,13 @@ pub(super) async fn hand_back(
     sql: &PostgresTableSql,
     left: &Left,
 ) -> Db<()> {
-    let Left { ids, tokens, unsure } = left;
+    let Left { ids, tokens, unsure, budget } = left;
     if !unsure.is_empty() {
         claims.unwrap_or(client).execute_typed(&sql.released_claims, &args![*unsure]).await?;
     }
     if !ids.is_empty() {
-        client.execute_typed(&sql.abandoned, &args![*ids, *tokens]).await?;
+        let budget = i64::from(*budget);
+        client.execute_typed(&sql.abandoned, &args![*ids, *tokens, budget]).await?;
     }
     Ok(())
 }

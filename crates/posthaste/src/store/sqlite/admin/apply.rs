@@ -1,9 +1,10 @@
-//! Carrying out commands: each in steps that share commits with everybody else, with records at the first and the last.
+//! Carrying out commands: each in steps that share commits with everybody else, each with a record of what it changed.
 
 use std::sync::Arc;
 
-use posthaste_core::admin::{Actor, Applied, Command, Filter, LaneState, Pace, Seek};
+use posthaste_core::admin::{Actor, Applied, Command, Filter, LaneState, Pace};
 use posthaste_core::lane::LaneName;
+use posthaste_core::review::UNREAD;
 use posthaste_core::sql::SqliteSql;
 use posthaste_core::time::Timestamp;
 use posthaste_core::{Error, Result};
@@ -15,8 +16,9 @@ use super::lanes::{self, KnownLane};
 use super::prune::{self, Before};
 use super::scan::Stretch;
 use crate::store::audit::{Journal, Note};
+use crate::store::refusals::{half_removed, no_such_lane};
+use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::cursor::SHARD;
-use crate::store::sqlite::{SqliteStore, log};
 
 impl SqliteStore {
     pub(super) async fn command(
@@ -42,10 +44,10 @@ impl SqliteStore {
             Command::Erase { dry_run } => self.change(filter, Change::Erase, dry_run, note, pace).await,
             Command::Pause => self.set_state(filter, LaneState::Paused, note).await,
             Command::Resume => self.set_state(filter, LaneState::Active, note).await,
-            Command::Seek { to, dry_run } => self.seek(filter, to, dry_run, note).await,
+            Command::Seek { to, dry_run } => self.seek(filter, to, dry_run, note, pace).await,
             Command::Skip { age, reason, dry_run } => {
                 let before = self.clock.now().before(age);
-                self.skip(filter, before, reason, dry_run, note).await
+                self.skip(filter, before, reason, dry_run, note, pace).await
             }
             Command::Remove { dry_run } => self.remove(filter, dry_run, note).await,
             Command::Prune { delivered_age, dead_age, dry_run } => {
@@ -116,9 +118,9 @@ impl SqliteStore {
         .await
     }
 
-    /// Runs a step again and again until it says that there is no next, or until somebody stops it; the first and the last one write a
-    /// record.
-    async fn in_steps<F>(
+    /// Runs a step again and again until it says that there is no next, or until somebody stops it; each that changes something writes a
+    /// record, and the last one in any case.
+    pub(super) async fn in_steps<F>(
         &self,
         dry_run: bool,
         first: i64,
@@ -172,6 +174,7 @@ impl SqliteStore {
             Some(_) => vec![self.lane_of(filter).await?.name],
             None => self.read(lanes::known).await?.into_iter().map(|lane| lane.name).collect(),
         };
+        let is_named = filter.lane.is_some();
         self.write(move |connection, sql, now| {
             let mut statement = connection.prepare_cached(&sql.lane_state)?;
             let mut changed = 0;
@@ -179,35 +182,13 @@ impl SqliteStore {
                 changed += statement.execute((name.as_str(), SHARD, state.name(), now.as_micros()))? as u64;
             }
             let applied = Applied::new(changed, changed);
-            write_note(&note, connection, sql, applied, now)?;
+            if changed > 0 || !is_named {
+                write_note(&note, connection, sql, applied, now)?;
+            }
             Ok(applied)
         })
         .await
-    }
-
-    async fn seek(&self, filter: &Filter, to: Seek, dry_run: bool, note: Note) -> Result<Applied> {
-        let lane = self.lane_of(filter).await?;
-        let position = lane.position;
-        let count = move |connection: &Connection, sql: &SqliteSql| {
-            let place = place_of(connection, sql, to)?;
-            let between = (position.min(place), position.max(place));
-            connection.prepare_cached(&sql.log_count)?.query_row(between, |row| row.get::<_, i64>(0))
-        };
-        let matched = self.read(count).await?.unsigned_abs();
-        if dry_run {
-            return Ok(Applied::new(matched, 0));
-        }
-        self.write(move |connection, sql, now| {
-            let place = place_of(connection, sql, to)?;
-            let values = (lane.name.as_str(), SHARD, place, now.as_micros());
-            connection.prepare_cached(&sql.lane_seek)?.execute(values)?;
-            // What was delivered beyond the old place is nothing special any more: what lies beyond the new one comes.
-            connection.prepare_cached(&sql.done_forget)?.execute((lane.name.as_str(), i64::MAX))?;
-            let applied = Applied::new(matched, matched);
-            write_note(&note, connection, sql, applied, now)?;
-            Ok(applied)
-        })
-        .await
+        .and_then(|applied| half_removed(filter, applied))
     }
 
     async fn remove(&self, filter: &Filter, dry_run: bool, note: Note) -> Result<Applied> {
@@ -218,17 +199,18 @@ impl SqliteStore {
             };
             return Ok(Applied::new(self.read(count).await?.unsigned_abs(), 0));
         }
-        let lane = name.clone();
-        self.write(move |connection, sql, now| {
-            let values = (lane.as_str(), SHARD, now.as_micros());
-            connection.prepare_cached(&sql.done_forget)?.execute((lane.as_str(), i64::MAX))?;
-            connection.prepare_cached(&sql.lane_removing)?.execute(values)
-        })
-        .await?;
+        let (clock, lane) = (Arc::clone(&self.clock), name.clone());
+        let lanes = self.read(move |connection, sql| lanes::stats(connection, sql, clock.now())).await?;
+        let unread = lanes.iter().find(|stats| stats.lane == lane).map_or(0, |stats| stats.unread);
+        let note = note.with(UNREAD, unread);
         // Half a lane is none: it is removed to its end.
-        let remove =
-            move |connection: &Connection, sql: &SqliteSql, _, _| remove_step(connection, sql, &name);
-        self.in_steps(false, 0, note, &Pace::full(), remove).await
+        let remove = move |connection: &Connection, sql: &SqliteSql, at, now: Option<Timestamp>| {
+            if at == REMOVE_BEGINS {
+                begin_removal(connection, sql, &name, now.unwrap_or_default())?;
+            }
+            remove_step(connection, sql, &name)
+        };
+        self.in_steps(false, REMOVE_BEGINS, note, &Pace::full(), remove).await
     }
 
     async fn prune(&self, before: Before, dry_run: bool, note: Note, pace: &Pace<'_>) -> Result<Applied> {
@@ -272,6 +254,21 @@ fn prune_step(
     }
 }
 
+/// Where a removal is before its first step.
+const REMOVE_BEGINS: i64 = -1;
+
+/// Nobody drives the lane from here on.
+fn begin_removal(
+    connection: &Connection,
+    sql: &SqliteSql,
+    lane: &LaneName,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    let values = (lane.as_str(), SHARD, now.as_micros());
+    connection.prepare_cached(&sql.lane_removing)?.execute(values)?;
+    connection.prepare_cached(&sql.done_forget)?.execute((lane.as_str(), i64::MAX)).map(drop)
+}
+
 /// Removes a part of what the lane has parked, and with the last part the lane.
 fn remove_step(connection: &Connection, sql: &SqliteSql, lane: &LaneName) -> rusqlite::Result<Step> {
     let limit = prune::STEP_ROWS_MAX;
@@ -310,20 +307,8 @@ pub(super) fn write_note(
     Ok(())
 }
 
-fn place_of(connection: &Connection, sql: &SqliteSql, to: Seek) -> rusqlite::Result<i64> {
-    match to {
-        Seek::Beginning => log::before_first(connection, sql),
-        Seek::Time(time) => log::before(connection, sql, time),
-        _ => log::last(connection, sql),
-    }
-}
-
 fn sum(so_far: Applied, step: Step) -> Applied {
     Applied::new(so_far.matched + step.matched, so_far.changed + step.changed)
-}
-
-fn no_such_lane(name: &LaneName) -> Error {
-    Error::not_found(format!("there is no lane {name}; `posthaste lane list` shows those that are"))
 }
 
 /// Retention is about all lanes and all events.

@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::question::Question;
 use super::scan::{Head, Source, Stretch, Way, walk};
+use crate::store::refusals::no_such_lane;
 use crate::store::sqlite::rows;
 
 /// How many records a page has at most.
@@ -29,15 +30,18 @@ pub(super) fn below(page: &Page) -> Result<i64> {
     }
 }
 
-/// One page of what the filter means.
+/// One page of what the filter means; or that there is no such lane.
 pub(super) fn find(
     connection: &Connection,
     sql: &SqliteSql,
     filter: &Filter,
     page: &Page,
     below: i64,
-) -> rusqlite::Result<Found> {
+) -> rusqlite::Result<Result<Found>> {
     let question = Question::new(connection, sql, filter)?;
+    if let Some(missing) = question.missing_lane() {
+        return Ok(Err(no_such_lane(missing)));
+    }
     let mut stretch = Stretch::of(connection, sql, filter)?;
     stretch.last = stretch.last.min(below - 1);
     let size = page.size.clamp(1, PAGE_RECORDS_MAX) as usize;
@@ -61,7 +65,7 @@ pub(super) fn find(
         last_seen = head.seq;
         Ok(ControlFlow::Continue(()))
     })?;
-    Ok(found)
+    Ok(Ok(found))
 }
 
 fn record(

@@ -9,6 +9,9 @@ use rusqlite::Connection;
 use crate::store::spec::StoredSpec;
 use crate::store::sqlite::{log, rows};
 
+/// How many retried events of a lane are counted at every look.
+const RETRYING_MAX: i64 = 10_000;
+
 /// A lane as commands and filters need it.
 #[derive(Clone, Debug)]
 pub(super) struct KnownLane {
@@ -40,6 +43,7 @@ pub(super) fn stats(
 ) -> rusqlite::Result<Vec<LaneStats>> {
     let last = log::last(connection, sql)?;
     let mut lanes = Vec::new();
+    let mut waiting = connection.prepare_cached(&sql.lane_waiting)?;
     let mut statement = connection.prepare_cached(&sql.lanes_all)?;
     let mut all = statement.query([])?;
     while let Some(row) = all.next()? {
@@ -60,6 +64,13 @@ pub(super) fn stats(
         stats.discarded = count(11)?;
         stats.replayed = count(12)?;
         stats.oldest_unread_at = rows::maybe_time(row, 14)?;
+        stats.unread_is_estimate = stats.unread > 0;
+        let values = (stats.lane.as_str(), RETRYING_MAX + 1);
+        let (looked_at, failed, oldest) = waiting.query_row(values, |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, rows::maybe_time(row, 2)?))
+        })?;
+        stats.retrying = (looked_at <= RETRYING_MAX).then_some(failed.unsigned_abs());
+        stats.oldest_waiting_at = oldest;
         lanes.push(stats);
     }
     Ok(lanes)

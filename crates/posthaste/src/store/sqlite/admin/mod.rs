@@ -9,7 +9,7 @@ mod prune;
 mod question;
 pub(super) mod review;
 mod scan;
-mod skip;
+mod seek;
 
 use posthaste_core::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Pace, Page};
 use posthaste_core::{BoxFuture, Result};
@@ -26,7 +26,7 @@ impl Admin for SqliteStore {
         Box::pin(async move {
             let below = find::below(&page)?;
             let filter = filter.clone();
-            self.read(move |connection, sql| find::find(connection, sql, &filter, &page, below)).await
+            self.read(move |connection, sql| find::find(connection, sql, &filter, &page, below)).await?
         })
     }
 

@@ -1,6 +1,7 @@
 //! What a filter asks about one event, and how the lanes see that event.
 
 use posthaste_core::admin::{EventState, Filter, LaneView};
+use posthaste_core::lane::LaneName;
 use posthaste_core::sql::SqliteSql;
 use rusqlite::Connection;
 
@@ -25,6 +26,11 @@ impl<'a> Question<'a> {
             lanes.retain(|lane| lane.name == *name);
         }
         Ok(Self { filter, lanes })
+    }
+
+    /// The lane that the filter names, if it is not there.
+    pub(super) fn missing_lane(&self) -> Option<&'a LaneName> {
+        self.filter.lane.as_ref().filter(|_| self.lanes.is_empty())
     }
 
     /// How the lanes see the event, if it is meant.

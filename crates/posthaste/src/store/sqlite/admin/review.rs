@@ -36,6 +36,9 @@ impl Review for SqliteStore {
     fn dead_by_code<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<DeadCodes>> {
         Box::pin(async move {
             let filter = DeadCodes::question(filter)?;
+            if filter.lane.is_some() {
+                self.lane_of(&filter).await?;
+            }
             self.read(move |connection, sql| {
                 let mut codes = DeadCodes::default();
                 let is_meant = |lane: &KnownLane| filter.lane.as_ref().is_none_or(|name| *name == lane.name);

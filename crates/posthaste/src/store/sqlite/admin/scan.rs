@@ -8,10 +8,14 @@ use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::time::Duration;
 
+use super::lanes;
 use crate::store::sqlite::{log, rows};
 
 /// How far the times of neighbours in the log may be out of order, by clocks that differ or are set back.
 const SKEW: Duration = Duration::from_secs(300);
+
+/// How many events of each lane are looked at together where several lanes have them.
+const ENDED_PAGE: usize = 1_000;
 
 /// As much of an event as decides whether it is meant.
 pub(super) struct Head {
@@ -43,6 +47,8 @@ pub(super) enum Source {
     Parked(String),
     /// What any lane has parked.
     ParkedByAny,
+    /// What this lane has parked in this state, or any lane.
+    Ended(Option<String>, &'static str),
     /// These events.
     Ids(Vec<String>),
 }
@@ -54,10 +60,15 @@ impl Source {
             || filter
                 .state
                 .is_some_and(|state| !matches!(state, EventState::Pending | EventState::Delivered));
-        match &filter.lane {
+        let lane = filter.lane.as_ref().map(|lane| lane.as_str().to_owned());
+        match (filter.state, lane) {
             _ if !filter.ids.is_empty() => Self::Ids(filter.ids.clone()),
-            Some(lane) if only_parked => Self::Parked(lane.as_str().to_owned()),
-            None if only_parked => Self::ParkedByAny,
+            // They may be few among very many others.
+            (Some(state @ (EventState::Dead | EventState::Discarded)), lane) => {
+                Self::Ended(lane, state.name())
+            }
+            (_, Some(lane)) if only_parked => Self::Parked(lane),
+            (_, None) if only_parked => Self::ParkedByAny,
             _ => Self::Log,
         }
     }
@@ -103,6 +114,9 @@ pub(super) fn walk(
 ) -> rusqlite::Result<()> {
     let (text, lane) = match (source, way) {
         (Source::Ids(ids), way) => return walk_ids(connection, sql, ids, stretch, way, see),
+        (Source::Ended(lane, state), way) => {
+            return walk_ended(connection, sql, (lane.as_deref(), state), stretch, way, see);
+        }
         (Source::Log, Way::Up) => (&sql.scan_log_up, None),
         (Source::Log, Way::Down) => (&sql.scan_log_down, None),
         (Source::Parked(lane), Way::Up) => (&sql.scan_parked_up, Some(lane)),
@@ -127,6 +141,48 @@ pub(super) fn walk(
         }
     }
     Ok(())
+}
+
+/// Of each lane a page, and of these pages together the first one, until there is none.
+fn walk_ended(
+    connection: &Connection,
+    sql: &SqliteSql,
+    (lane, state): (Option<&str>, &str),
+    mut stretch: Stretch,
+    way: Way,
+    mut see: impl FnMut(Head) -> rusqlite::Result<ControlFlow<()>>,
+) -> rusqlite::Result<()> {
+    let lanes = match lane {
+        Some(lane) => vec![lane.to_owned()],
+        None => lanes::known(connection, sql)?.iter().map(|lane| lane.name.to_string()).collect(),
+    };
+    let text = if way == Way::Up { &sql.scan_ended_up } else { &sql.scan_ended_down };
+    let mut statement = connection.prepare_cached(text)?;
+    loop {
+        let mut heads = Vec::new();
+        for lane in &lanes {
+            let values = params![stretch.first, stretch.last, lane, state, ENDED_PAGE as i64];
+            for head in statement.query_map(values, Head::read)? {
+                heads.push(head?);
+            }
+        }
+        heads.sort_unstable_by_key(|head| if way == Way::Up { head.seq } else { -head.seq });
+        heads.dedup_by_key(|head| head.seq);
+        let has_more = heads.len() >= ENDED_PAGE;
+        heads.truncate(ENDED_PAGE);
+        for head in heads {
+            match way {
+                Way::Up => stretch.first = head.seq + 1,
+                Way::Down => stretch.last = head.seq - 1,
+            }
+            if see(head)?.is_break() {
+                return Ok(());
+            }
+        }
+        if !has_more {
+            return Ok(());
+        }
+    }
 }
 
 fn walk_ids(

@@ -13,7 +13,7 @@ use crate::store::table::list;
 use crate::store::table::look::Progress;
 
 /// The first column after those of an event.
-const STATUS: usize = 15;
+const STATUS: usize = 18;
 
 /// A question as the statements take it.
 pub(super) struct Asked {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use posthaste_core::store::Room;
 use posthaste_core::table::SqliteTableSql;
 use posthaste_core::time::Timestamp;
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
 use crate::store::table::cursor::{Left, Sorted, Token};
@@ -70,7 +71,10 @@ impl Claim {
             if bytes > self.room.bytes && !picked.is_empty() {
                 break;
             }
-            picked.push(row.get(0)?);
+            // What has an id that no text can name cannot be asked for; it stays where it is.
+            if let Ok(id) = row.get(0) {
+                picked.push(id);
+            }
         }
         Ok(picked)
     }
@@ -146,30 +150,74 @@ pub(super) fn hand_back(
             list(&left.ids),
             list(&left.tokens),
             text(now),
+            left.budget,
         ))?;
     }
     Ok(())
 }
 
-/// Reads the columns of an event.
+/// Reads the columns of an event. Any column may hold anything here: what cannot be read is said of that row, and no other one is
+/// kept back by it.
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<RawRow> {
-    Ok(RawRow {
+    let mut reading = Reading { row, wrong: None };
+    let raw = RawRow {
         id: row.get(0)?,
-        event_type: row.get(1)?,
-        topic: row.get(2)?,
-        key: row.get(3)?,
-        headers: row.get(4)?,
+        event_type: reading.text(1, "type")?,
+        topic: reading.text(2, "topic")?,
+        key: reading.text(3, "key")?,
+        headers: reading.text(4, "headers")?,
         payload: row.get(5)?,
-        attempts: row.get::<_, Option<i64>>(6)?.unwrap_or_default(),
+        attempts: reading.number(6, "attempts")?.unwrap_or_default(),
         created_at: maybe_time(row, 7)?.unwrap_or_default(),
         available_at: maybe_time(row, 8)?,
-        source: row.get(9)?,
-        subject: row.get(10)?,
-        content_type: row.get(11)?,
-        version: row.get(12)?,
+        source: reading.text(9, "source")?,
+        subject: reading.text(10, "subject")?,
+        content_type: reading.text(11, "content_type")?,
+        version: reading.number(12, "version")?,
         occurred_at: maybe_time(row, 13)?,
-        sequence: row.get(14)?,
-    })
+        sequence: reading.number(14, "sequence")?,
+        trace_id: reading.text(15, "trace_id")?,
+        correlation_id: reading.text(16, "correlation_id")?,
+        // What stands there of the past keeps nobody from being an event.
+        last_error: Reading { row, wrong: None }.text(17, "last_error")?,
+        wrong: None,
+    };
+    Ok(RawRow { wrong: reading.wrong, ..raw })
+}
+
+/// A row of which anything may be odd.
+struct Reading<'a, 'b> {
+    row: &'a Row<'b>,
+    /// What was first.
+    wrong: Option<String>,
+}
+
+impl Reading<'_, '_> {
+    fn text(&mut self, column: usize, called: &str) -> rusqlite::Result<Option<String>> {
+        match self.row.get_ref(column)? {
+            ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) => return Ok(Some(text.to_owned())),
+                Err(_) => self.is_wrong(called, "text in UTF-8"),
+            },
+            ValueRef::Null => {}
+            _ => self.is_wrong(called, "text"),
+        }
+        Ok(None)
+    }
+
+    fn number(&mut self, column: usize, called: &str) -> rusqlite::Result<Option<i64>> {
+        match self.row.get_ref(column)? {
+            ValueRef::Integer(number) => return Ok(Some(number)),
+            ValueRef::Null => {}
+            _ => self.is_wrong(called, "whole number"),
+        }
+        Ok(None)
+    }
+
+    fn is_wrong(&mut self, called: &str, wanted: &str) {
+        let code = called.to_ascii_uppercase();
+        self.wrong.get_or_insert_with(|| format!("INVALID_{code}: {called} holds no {wanted}"));
+    }
 }
 
 /// A time in milliseconds, if there is one.

@@ -16,7 +16,7 @@ async fn a_claim_that_was_never_answered_is_not_forgotten() {
     let cursor = cursor();
     cursor.begin_claim(&"t1".into());
     claim(&cursor, "t2", &["a"]);
-    let left = cursor.left();
+    let left = cursor.left(25);
     assert_eq!((left.unsure, left.ids), (vec!["t1".to_owned()], vec!["a".to_owned()]));
 }
 
@@ -25,7 +25,7 @@ async fn a_row_claimed_again_voids_its_old_ticket() {
     let cursor = cursor();
     let old = claim(&cursor, "t1", &["a", "b"]);
     claim(&cursor, "t2", &["a"]);
-    let sorted = cursor.sort(vec![Settled::new(old[0], Outcome::Delivered)]);
+    let sorted = cursor.sort(&[Settled::new(old[0], Outcome::Delivered)]);
     assert_eq!((sorted.unknown, sorted.delivered.len()), (1, 0));
     assert_eq!(sorted.standing(0, 0), Standing::Lost);
 }
@@ -34,13 +34,28 @@ async fn a_row_claimed_again_voids_its_old_ticket() {
 async fn settles_renew_only_what_is_old_and_empty_ones_everything() {
     let cursor = cursor();
     let tickets = claim(&cursor, "t1", &["a", "b", "c"]);
-    let sorted = cursor.sort(vec![Settled::new(tickets[0], Outcome::Delivered)]);
+    let sorted = cursor.sort(&[Settled::new(tickets[0], Outcome::Delivered)]);
     assert!(sorted.renewed.is_empty(), "{sorted:?}");
     cursor.recorded(&sorted);
-    assert_eq!(cursor.sort(Vec::new()).renewed.len(), 2);
+    assert_eq!(cursor.sort(&[]).renewed.len(), 2);
     tokio::time::advance(Duration::from_secs(4)).await;
-    let sorted = cursor.sort(vec![Settled::new(tickets[1], Outcome::Delivered)]);
+    let sorted = cursor.sort(&[Settled::new(tickets[1], Outcome::Delivered)]);
     assert_eq!(sorted.renewed, ["c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_became_old_while_a_settle_was_on_its_way_is_renewed_by_the_next_one() {
+    let cursor = cursor();
+    let old = claim(&cursor, "t1", &["a", "b"]);
+    tokio::time::advance(Duration::from_secs(3)).await;
+    claim(&cursor, "t2", &["c"]);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let sorted = cursor.sort(&[Settled::new(old[0], Outcome::Delivered)]);
+    assert_eq!(sorted.renewed, ["b"], "a third of the lease has passed for the first claim");
+    tokio::time::advance(Duration::from_secs(3)).await;
+    cursor.recorded(&sorted);
+    let next = cursor.sort(&[Settled::new(old[1], Outcome::Delivered)]);
+    assert_eq!(next.renewed, ["c"], "nobody renewed the second one meanwhile");
 }
 
 #[tokio::test(start_paused = true)]
@@ -49,7 +64,7 @@ async fn slow_is_no_end_and_the_last_outcome_counts() {
     let tickets = claim(&cursor, "t1", &["a"]);
     let error = DeliverError::new(DeliverKind::Failed, "c", "m");
     let after = Duration::ZERO;
-    let sorted = cursor.sort(vec![
+    let sorted = cursor.sort(&[
         Settled::new(tickets[0], Outcome::Slow),
         Settled::new(tickets[0], Outcome::Retry { after, error }),
     ]);

@@ -1,9 +1,10 @@
-//! The record of what was done to the dead letters of a broker: in the configured store, else on stderr.
+//! The record of what was done to the dead letters of a broker: in the store, else on stderr.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use posthaste::admin::{Actor, Admin, Applied, Command, Filter, Pace};
-use posthaste::review::{AuditEntry, recorded};
+use posthaste::review::{AuditEntry, PART, PARTS, RUN, new_run, recorded};
 use posthaste::schema::Backend;
 use posthaste::telemetry::AUDIT_TARGET;
 use posthaste::time::Timestamp;
@@ -13,20 +14,34 @@ use serde_json::{Map, Value};
 use crate::config::{self, Config};
 
 /// Keeps the record: a broker has no place for one.
-pub(super) struct Keeper {
-    config: Arc<Config>,
-    /// The broker's address without who may enter.
+pub(crate) struct Keeper {
+    place: Place,
+    /// The name of a target, or the broker's address without who may enter.
     broker: String,
 }
 
+/// Where the record is.
+enum Place {
+    /// In the configured store, which is opened when it is needed.
+    Configured(Arc<Config>),
+    /// In this store.
+    Open(Arc<dyn Backend>),
+}
+
 impl Keeper {
-    pub(super) fn new(config: Arc<Config>, url: &str) -> Self {
-        Self { config, broker: without_credentials(url) }
+    /// Keeps it in the configured store. The broker is a target's name or a URL.
+    pub(crate) fn new(config: Arc<Config>, broker: &str) -> Self {
+        Self { place: Place::Configured(config), broker: without_credentials(broker) }
+    }
+
+    /// Keeps it in this store.
+    pub(crate) fn within(store: Arc<dyn Backend>, broker: &str) -> Self {
+        Self { place: Place::Open(store), broker: without_credentials(broker) }
     }
 
     /// Carries a command out at the broker. It leaves a record before its first step, so that one that is broken off is not one that
-    /// nobody gave, and one with what it did, also if it failed.
-    pub(super) async fn apply(
+    /// nobody gave, and one with what it did, also if it failed. They have a run in common, and a reader sees them as one.
+    pub(crate) async fn apply(
         &self,
         admin: &dyn Admin,
         filter: &Filter,
@@ -38,12 +53,15 @@ impl Keeper {
             return admin.apply_paced(filter, command, by, pace).await;
         }
         let entry = |what: &[(&str, Value)], applied| self.entry(filter, &command, by, what, applied);
-        let begun = entry(&[("part", "first".into())], Applied::default());
+        let run = new_run();
+        let begun = entry(&[(RUN, run.as_str().into()), (PART, 1.into())], Applied::default());
         let store = self.begin(&begun).await;
-        let last = Mutex::new(Applied::default());
+        let (last, is_stopped) = (Mutex::new(Applied::default()), AtomicBool::new(false));
         let so_far = |done: Applied| {
             *last.lock().unwrap_or_else(PoisonError::into_inner) = done;
-            (pace.so_far())(done)
+            let goes_on = (pace.so_far())(done);
+            is_stopped.fetch_or(goes_on.is_break(), Ordering::SeqCst);
+            goes_on
         };
         let watched = Pace::telling(&so_far).at_most(pace.per_second());
         let done = admin.apply_paced(filter, command.clone(), by, &watched).await;
@@ -51,23 +69,26 @@ impl Keeper {
             Ok(applied) => (*applied, None),
             Err(error) => (*last.lock().unwrap_or_else(PoisonError::into_inner), Some(error.to_string())),
         };
-        let mut what = vec![("part", Value::from("rest"))];
-        if let Some(failed) = failed {
-            what.extend([("stopped", true.into()), ("failed", failed.into())]);
+        let mut what = vec![(RUN, Value::from(run)), (PARTS, 2.into())];
+        if failed.is_some() || is_stopped.load(Ordering::SeqCst) {
+            what.push(("stopped", true.into()));
         }
+        what.extend(failed.map(|failed| ("failed", failed.into())));
         self.end(store, &entry(&what, applied)).await;
         done
     }
 
     /// Opens the store and writes the first record; otherwise answers why that cannot be.
     async fn begin(&self, entry: &AuditEntry) -> Result<Arc<dyn Backend>> {
-        let store = config::store::open_existing(&self.config).await?;
+        let store = match &self.place {
+            Place::Configured(config) => config::store::open_existing(config).await?,
+            Place::Open(store) => Arc::clone(store),
+        };
         match store.record(entry).await? {
             true => Ok(store),
-            false => Err(Error::rejected(format!(
-                "the store has no table {}audit, which posthaste migrate print --audit shows",
-                self.config.store.prefix
-            ))),
+            false => Err(Error::rejected(
+                "the store has no table for it, which posthaste migrate print --audit shows",
+            )),
         }
     }
 
@@ -169,8 +190,8 @@ mod tests {
         }
     }
 
-    /// Redrives with a record in a store of its own; answers what that keeps, the oldest first.
-    async fn recorded_in_a_store(letters: Letters) -> Vec<AuditEntry> {
+    /// Redrives with a record in a store of its own; answers what a reader sees of that.
+    async fn recorded_in_a_store(letters: Letters) -> AuditEntry {
         let folder = tempfile::tempdir().unwrap();
         let mut config = Config::defaults();
         config.store.url = format!("sqlite://{}", folder.path().join("x.db").display()).into();
@@ -187,29 +208,25 @@ mod tests {
         let dry = Command::Redrive { dry_run: true };
         drop(keeper.apply(&letters, &filter, dry, &by, &Pace::full()).await);
         let mut entries = store.audited(&AuditFilter::default(), Page::first(9)).await.unwrap().entries;
-        entries.reverse();
-        entries
+        assert_eq!(entries.len(), 1, "two records are seen as one: {entries:?}");
+        entries.remove(0)
     }
 
     #[tokio::test]
     async fn what_is_done_at_a_broker_is_in_the_record_of_the_store() {
-        let entries = recorded_in_a_store(Letters { fails: false }).await;
-        let told: Vec<_> =
-            entries.iter().map(|entry| (entry.is_first_part(), entry.applied.changed)).collect();
-        assert_eq!(told, [(true, 0), (false, 3)]);
-        for entry in &entries {
-            assert_eq!((entry.command.as_str(), entry.actor.name.as_str()), ("redrive", "eve"));
-            let filter: Value = serde_json::from_str(&entry.filter).unwrap();
-            assert_eq!((&filter["group"], &filter["broker"]), (&"mail".into(), &"amqp://mq/shop".into()));
-        }
+        let entry = recorded_in_a_store(Letters { fails: false }).await;
+        assert_eq!((entry.command.as_str(), entry.actor.name.as_str()), ("redrive", "eve"));
+        assert_eq!((entry.applied.changed, entry.was_stopped()), (3, false));
+        let filter: Value = serde_json::from_str(&entry.filter).unwrap();
+        assert_eq!((&filter["group"], &filter["broker"]), (&"mail".into(), &"amqp://mq/shop".into()));
+        assert_eq!(filter[PARTS], 2);
     }
 
     #[tokio::test]
     async fn what_fails_half_way_at_a_broker_is_in_the_record_too() {
-        let entries = recorded_in_a_store(Letters { fails: true }).await;
-        assert_eq!(entries.len(), 2);
-        assert!(entries[1].was_stopped() && entries[1].filter.contains("the broker is away"));
-        assert_eq!(entries[1].applied.changed, 2);
+        let entry = recorded_in_a_store(Letters { fails: true }).await;
+        assert!(entry.was_stopped() && entry.filter.contains("the broker is away"), "{}", entry.filter);
+        assert_eq!(entry.applied.changed, 2);
     }
 
     #[test]
@@ -221,7 +238,7 @@ mod tests {
             ("amqp://user:p/w@mq", "amqp://mq"),
             ("amqp://user:p?w@mq", "amqp"),
             ("kafka://a:9092?password=s@cret", "kafka"),
-            ("odd", "odd"),
+            ("shop", "shop"),
         ] {
             assert_eq!(without_credentials(url), shown);
         }

@@ -1,0 +1,176 @@
+//! What happened to one event: what the lanes know of it, and the commands that were about it.
+
+use posthaste::Result;
+use posthaste::admin::{EventState, LaneView, Page, Record};
+use posthaste::pattern::Pattern;
+use posthaste::review::{AuditEntry, AuditFilter, Review};
+use posthaste::time::Timestamp;
+use posthaste::{Error, ErrorKind};
+use serde_json::Value;
+
+use super::wire::{EventDocument, HistoryDocument};
+
+/// How many commands since the event was taken in are looked at, the newest.
+const COMMANDS_MAX: u32 = 1_000;
+/// Commands that are about events.
+const OF_EVENTS: [&str; 6] = ["redrive", "replay", "discard", "bury", "schedule", "erase"];
+
+/// An event with its payload and its history.
+///
+/// # Errors
+/// What the store says.
+pub(crate) async fn of(store: &dyn Review, record: &Record) -> Result<EventDocument> {
+    let mut filter = AuditFilter::default();
+    filter.since = Some(record.created_at);
+    let commands = match store.audited(&filter, Page::first(COMMANDS_MAX)).await {
+        Ok(audited) => audited.entries,
+        Err(error) if keeps_none(&error) => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    Ok(with_history(record, &commands))
+}
+
+/// The same, as far as the record itself knows; for a dead letter of a broker.
+pub(crate) fn without_commands(record: &Record) -> EventDocument {
+    with_history(record, &[])
+}
+
+/// A store without a record of commands.
+fn keeps_none(error: &Error) -> bool {
+    error.kind() == ErrorKind::Rejected
+}
+
+fn with_history(record: &Record, commands: &[AuditEntry]) -> EventDocument {
+    let mut known = of_event(record);
+    known.extend(record.lanes.iter().flat_map(of_lane));
+    known.extend(commands.iter().filter_map(|entry| of_command(record, entry)));
+    // What nobody knows the time of is how it is now.
+    known.sort_by_key(|(at, _)| at.unwrap_or(Timestamp::from_micros(i64::MAX)));
+    let mut document = EventDocument::with_payload(record);
+    document.history = known
+        .into_iter()
+        .map(|(at, what)| HistoryDocument { at: at.map(|at| at.to_string()), ..what })
+        .collect();
+    document
+}
+
+/// With its time apart: written out, times of different precision have no order.
+type Known = (Option<Timestamp>, HistoryDocument);
+
+fn happened(what: &str) -> HistoryDocument {
+    HistoryDocument { at: None, what: what.to_owned(), lane: None, by: None, detail: None, maybe: false }
+}
+
+fn of_event(record: &Record) -> Vec<Known> {
+    let resolved = |moment: Option<posthaste::time::Moment>| moment.map(|at| at.resolve(record.created_at));
+    let mut known = vec![(Some(record.created_at), happened("taken in"))];
+    let envelope = &record.envelope;
+    for (moment, what) in [(envelope.available, "due"), (envelope.expires, "expires")] {
+        known.extend(resolved(moment).map(|at| (Some(at), happened(what))));
+    }
+    known
+}
+
+fn of_lane(view: &LaneView) -> Vec<Known> {
+    let here = |what: &str| HistoryDocument { lane: Some(view.lane.to_string()), ..happened(what) };
+    let why = match (&view.code, &view.last_error) {
+        (Some(code), Some(error)) => Some(format!("{code}: {error}")),
+        (code, error) => code.clone().or_else(|| error.clone()),
+    };
+    let mut known = Vec::new();
+    known.extend(view.first_failed_at.map(|at| (Some(at), here("failed first"))));
+    known.extend(view.dead_at.map(|at| (Some(at), HistoryDocument { detail: why, ..here("dead") })));
+    match view.state {
+        EventState::Delivered => known.push((None, here("delivered"))),
+        EventState::Discarded => known.push((None, here("discarded"))),
+        EventState::Dead => {}
+        _ => known.extend(view.available_at.map(|at| (Some(at), here("next try")))),
+    }
+    known
+}
+
+fn of_command(record: &Record, entry: &AuditEntry) -> Option<Known> {
+    if !OF_EVENTS.contains(&entry.command.as_str()) {
+        return None;
+    }
+    let filter: Value = serde_json::from_str(&entry.filter).ok()?;
+    // The first step's record says the same of the whole command, and what was done at a broker is not about the store.
+    if filter["part"] == "rest" || filter.get("broker").is_some() || !may_mean(&filter, record) {
+        return None;
+    }
+    let mut told = happened(&entry.command);
+    told.lane = filter["lane"].as_str().map(str::to_owned);
+    told.by = Some(format!("{} ({})", entry.actor.name, entry.actor.via));
+    told.detail = filter["reason"].as_str().or(filter["at"].as_str()).map(str::to_owned);
+    told.maybe = filter["ids"].is_null();
+    Some((Some(entry.at), told))
+}
+
+/// Whether a command that was about these events was about this one, as far as that is known now. What its failures were then, nobody knows.
+fn may_mean(filter: &Value, record: &Record) -> bool {
+    let envelope = &record.envelope;
+    let is = |name: &str, wanted: &dyn Fn(&str) -> bool| filter[name].as_str().is_none_or(wanted);
+    let time = |text: &str| text.parse::<Timestamp>().ok();
+    let names = |ids: &Vec<Value>| ids.iter().any(|id| *id == *envelope.id);
+    filter["ids"].as_array().is_none_or(names)
+        && is("lane", &|lane| record.lanes.iter().any(|view| view.lane.as_str() == lane))
+        && is("type", &|wanted| envelope.event_type == wanted)
+        && is("key", &|wanted| envelope.key.as_deref() == Some(wanted))
+        && is("topic", &|wanted| wanted.parse::<Pattern>().is_ok_and(|topic| topic.matches(&envelope.topic)))
+        && is("since", &|since| time(since).is_none_or(|since| record.created_at >= since))
+        && is("until", &|until| time(until).is_none_or(|until| record.created_at < until))
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste::admin::{Actor, Applied};
+    use posthaste::envelope::Envelope;
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_micros(second * 1_000_000)
+    }
+
+    fn entry(second: i64, command: &str, filter: &Value) -> AuditEntry {
+        let actor = Actor::new("eve", "rest 127.0.0.1");
+        AuditEntry::new(second, at(second), actor, command, filter.to_string(), Applied::new(1, 1))
+    }
+
+    #[test]
+    fn lanes_and_commands_make_one_line_of_time() {
+        let mut envelope = Envelope::new("order.placed", "{}");
+        (envelope.id, envelope.key) = ("e".to_owned(), Some("k".to_owned()));
+        let mut record = Record::new(1, envelope, Some(2), at(100));
+        let mut view = LaneView::new("main".parse().unwrap(), EventState::Dead);
+        (view.first_failed_at, view.dead_at) = (Some(at(101)), Some(at(105)));
+        (view.code, view.last_error) = (Some("http 400".to_owned()), Some("no".to_owned()));
+        record.lanes.push(view);
+        let commands = [
+            entry(104, "bury", &serde_json::json!({"lane": "main", "ids": ["e"], "reason": "wrong"})),
+            entry(103, "redrive", &serde_json::json!({"lane": "main", "key": "k", "part": "first"})),
+            entry(103, "redrive", &serde_json::json!({"lane": "main", "key": "k", "part": "rest"})),
+            entry(102, "redrive", &serde_json::json!({"lane": "main", "ids": ["other"]})),
+            entry(102, "redrive", &serde_json::json!({"lane": "other"})),
+            entry(102, "redrive", &serde_json::json!({"broker": "shop", "group": "main", "key": "k"})),
+            entry(102, "erase", &serde_json::json!({"type": "order.seen"})),
+            entry(102, "erase", &serde_json::json!({"until": at(100).to_string()})),
+            entry(102, "pause", &serde_json::json!({"lane": "main"})),
+        ];
+        let history = with_history(&record, &commands).history;
+        let told: Vec<_> = history.iter().map(|known| (known.what.as_str(), known.maybe)).collect();
+        assert_eq!(
+            told,
+            [
+                ("taken in", false),
+                ("failed first", false),
+                ("redrive", true),
+                ("bury", false),
+                ("dead", false)
+            ]
+        );
+        assert_eq!(history[3].detail.as_deref(), Some("wrong"));
+        assert_eq!(history[3].by.as_deref(), Some("eve (rest 127.0.0.1)"));
+        assert_eq!(history[4].detail.as_deref(), Some("http 400: no"));
+    }
+}
