@@ -9,7 +9,7 @@ use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
 use posthaste::memory::Memory;
 use posthaste::publisher::{Published, Publisher};
-use posthaste::review::{AuditFilter, Audited, DeadCodes, Review};
+use posthaste::review::{AuditEntry, AuditFilter, Audited, DeadCodes, Review};
 use posthaste::schema::{Keyring, Schema, SchemaStatus};
 use posthaste::store::{Claimed, Lease, Owner, Parcel, Room, Settled, Standing, Store, Then};
 use posthaste::target::{Answer, Capabilities, Target};
@@ -192,6 +192,10 @@ impl Admin for Faulty {
 impl Review for Faulty {
     fn audited<'a>(&'a self, filter: &'a AuditFilter, page: Page) -> BoxFuture<'a, Result<Audited>> {
         self.answer(self.store.audited(filter, page))
+    }
+
+    fn record<'a>(&'a self, entry: &'a AuditEntry) -> BoxFuture<'a, Result<bool>> {
+        self.answer(self.store.record(entry))
     }
 
     fn dead_by_code<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<DeadCodes>> {

@@ -10,6 +10,7 @@ use posthaste::store::Parcel;
 use posthaste::target::Target as _;
 use posthaste::time::Timestamp;
 use posthaste_server::http::Letters;
+use serde_json::Value;
 
 use crate::client::Client;
 use crate::stand::Stand;
@@ -38,6 +39,13 @@ async fn stand() -> Stand {
 
 async fn give(client: &Client, command: &str) -> crate::client::Answer {
     client.ask("POST", &format!("/v1/commands/{command}"), &[], b"").await
+}
+
+/// A record in short.
+fn told_of(entry: &Value) -> String {
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (broker, group) = (word(&entry["filter"]["broker"]), word(&entry["filter"]["group"]));
+    format!("{} {} at {broker} of {group}", word(&entry["verb"]), entry["changed"])
 }
 
 #[tokio::test]
@@ -69,6 +77,9 @@ async fn dead_letters_of_a_target_are_listed_counted_shown_redriven_and_discarde
     assert_eq!(redriven["changed"], 1, "{redriven}");
     let discarded = give(&stand.operator, &format!("discard?{at}&reason=left&yes=true")).await.json();
     assert_eq!(discarded["changed"], 1, "{discarded}");
+    let record = stand.client.get("/v1/audit").await.json();
+    let told: Vec<_> = record["entries"].as_array().into_iter().flatten().map(told_of).collect();
+    assert_eq!(told, ["discard 1 at mail of stock", "redrive 1 at mail of stock"], "{record}");
     let left = stand.client.get(&format!("/v1/dead?{at}")).await.json();
     assert_eq!(left["events"].as_array().map(Vec::len), Some(0), "{left}");
     stand.stopped().await;
