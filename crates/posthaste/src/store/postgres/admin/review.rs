@@ -63,7 +63,7 @@ pub(in crate::store::postgres) async fn insert_entry(
     let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let AuditEntry { actor, command, filter, applied, .. } = entry;
     let (matched, changed) = (count(applied.matched), count(applied.changed));
-    let values = args![actor.name, actor.via, command, filter, matched, changed];
+    let values = args![actor.name, actor.via, *command, *filter, matched, changed];
     client.execute_typed(text, &values).await.map(drop)
 }
 
