@@ -138,7 +138,7 @@ fn with_dead_below_many() -> Folder {
          INSERT INTO posthaste_parked (lane, seq, state, available_at, attempts, first_failed_at)
          SELECT 'main', seq, CASE seq WHEN 4 THEN 'scheduled' ELSE 'retrying' END, 9000000000000000, 1, created_at
          FROM posthaste_events WHERE seq > 3;
-         UPDATE posthaste_lanes SET position = 21104, accepted = accepted + 21001, waiting = 21001",
+         UPDATE posthaste_lanes SET position = 21004, accepted = accepted + 21001, waiting = 21001",
     );
     folder
 }

@@ -6,7 +6,7 @@ use posthaste_core::ErrorKind;
 use posthaste_core::admin::{Actor, Command, EventState, Filter, LaneState, Page, Seek};
 use posthaste_core::store::{Outcome, Owner, Standing, Then};
 
-use crate::drive::{StoreBench, dead, event, ids, in_lane, lane, settled};
+use crate::drive::{StoreBench, dead, event, ids, in_lane, lane, one, settled};
 use crate::law::LawResult;
 use crate::{ensure, ensure_eq};
 
@@ -205,8 +205,9 @@ pub async fn what_a_seek_passes_unread_counts_as_discarded(bench: StoreBench) ->
         [("delivered", "wanted"), ("other", "unwanted"), ("parked", "wanted"), ("unread-1", "wanted")];
     bench.publish_all(events.map(|(id, topic)| of(id, topic)).into()).await?;
     let driver = bench.drive(&main).await?;
-    let claimed = driver.claim(2).await?;
-    driver.settle(vec![settled(&claimed[0], Outcome::Delivered), settled(&claimed[1], dead())]).await?;
+    let claimed = driver.claim_all().await?;
+    let (delivered, parked) = (one(&claimed, "delivered")?, one(&claimed, "parked")?);
+    driver.settle(vec![settled(delivered, Outcome::Delivered), settled(parked, dead())]).await?;
     bench.pass(SECOND * 60);
     let time = bench.rig.now();
     bench.publish_all(vec![of("other-2", "unwanted"), of("unread-2", "wanted")]).await?;

@@ -1,8 +1,6 @@
 //! Moving a lane to another place. Past what it has not read it goes in steps, each with a record of what was never read; a relay may
 //! take the lane between two of them, and what it delivers then is not skipped.
 
-use std::ops::ControlFlow;
-
 use posthaste_core::admin::{Applied, Filter, Pace, Seek};
 use posthaste_core::time::Timestamp;
 use posthaste_core::{Error, Result, redact};
@@ -213,13 +211,12 @@ impl PostgresStore {
             self.write_down(tx.client(), &mut journal, step).await?;
             commit(tx).await?;
             applied = sum(applied, step);
-            match step.next {
-                None => return Ok(applied),
-                Some(_) if pace.after(applied).await == ControlFlow::Break(()) => {
-                    self.stop_here(Some(&mut journal)).await?;
-                    return Ok(applied);
-                }
-                Some(_) => {}
+            if step.next.is_none() {
+                return Ok(applied);
+            }
+            if pace.after(applied).await.is_break() {
+                self.stop_here(Some(&mut journal)).await?;
+                return Ok(applied);
             }
         }
     }
