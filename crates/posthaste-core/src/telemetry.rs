@@ -3,9 +3,6 @@
 //! Names of metrics follow the convention of Prometheus. They are emitted where decisions are made, through the facades
 //! `metrics` and `tracing`; a library user who installs neither pays next to nothing.
 
-/// The target of log lines that are the only record of an operator's command; the binary shows them at every level.
-pub const AUDIT_TARGET: &str = "posthaste::audit";
-
 /// Names of metrics.
 pub mod metric {
     /// Counter of settled events, by [`label::LANE`](super::label::LANE) and [`label::OUTCOME`](super::label::OUTCOME).
@@ -138,6 +135,9 @@ pub mod field {
     /// The relay's name.
     pub const RELAY: &str = "relay";
 }
+
+/// The target of log lines that are the only record of an operator's command; the binary shows them at every level.
+pub const AUDIT_TARGET: &str = "posthaste::audit";
 
 #[cfg(test)]
 mod tests {

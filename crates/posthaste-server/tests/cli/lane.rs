@@ -123,7 +123,7 @@ fn half_a_lane_is_not_brought_back() {
     for verb in ["resume", "pause"] {
         folder.run(&["lane", verb, "main"]).assert_failed(2, &["being removed", "lane remove main --yes"]);
     }
-    folder.ok(&["lane", "resume", "--all"]);
+    folder.run(&["lane", "resume", "--all"]).assert_failed(6, &["find any lanes"]);
     assert_eq!(lane(&folder)["state"], "error");
     folder.ok(&["lane", "remove", "main", "--yes"]);
     assert_eq!(folder.json(&["lane", "list"])["lanes"], Value::Array(vec![]));

@@ -24,11 +24,11 @@ pub(in crate::cli) enum As {
     Hex,
 }
 
-/// Shows a payload, as it is asked for; by default as it is, unless it would steer the terminal or is no text.
-pub(super) fn show(payload: Option<&[u8]>, wanted: Option<As>) -> Result<(), Failure> {
-    let Some(payload) = payload else { return output::line("\n(the payload was erased)") };
+/// A payload as it is asked for; by default as it is, unless it would steer the terminal or is no text.
+pub(super) fn shown(payload: Option<&[u8]>, wanted: Option<As>) -> Result<String, Failure> {
+    let Some(payload) = payload else { return Ok("\n(the payload was erased)".to_owned()) };
     if payload.is_empty() {
-        return output::line("\n(no payload)");
+        return Ok("\n(no payload)".to_owned());
     }
     let text = match wanted {
         None => plain(payload),
@@ -39,7 +39,7 @@ pub(super) fn show(payload: Option<&[u8]>, wanted: Option<As>) -> Result<(), Fai
             .ok_or_else(|| Failure::usage("show the payload: it is not JSON; say --as text or --as hex"))?,
         Some(As::Hex) => hex(payload).trim_end().to_owned(),
     };
-    output::line(&format!("\n{text}"))
+    Ok(format!("\n{text}"))
 }
 
 fn plain(payload: &[u8]) -> String {

@@ -47,8 +47,9 @@ pub(in crate::cli) fn display(
     if context.json() {
         return output::json(&event);
     }
+    let payload = payload::shown(payload.as_deref(), args.wanted)?;
     output::write(text(&event).as_bytes())?;
-    payload::show(payload.as_deref(), args.wanted)
+    output::line(&payload)
 }
 
 async fn fetch(args: &Args, context: &Context) -> Result<Option<EventDocument>, Failure> {
