@@ -166,7 +166,9 @@ class Kafka:
     def prepare(self, place):
         from confluent_kafka.admin import NewTopic
 
-        (made,) = self.admin().create_topics([NewTopic(f"{place}.{TOPIC}", 1)]).values()
+        # A client that nobody has any more is ended with what it was asked.
+        admin = self.admin()
+        (made,) = admin.create_topics([NewTopic(f"{place}.{TOPIC}", 1)]).values()
         made.result(PATIENCE_SECONDS)
 
     def read(self, place, count):
@@ -177,7 +179,8 @@ class Kafka:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         messages = [consumer.poll(PATIENCE_SECONDS) for _ in range(count)]
         consumer.close()
-        (gone,) = self.admin().delete_topics([topic]).values()
+        admin = self.admin()
+        (gone,) = admin.delete_topics([topic]).values()
         gone.result(PATIENCE_SECONDS)
         return [self.found(message) for message in messages]
 
