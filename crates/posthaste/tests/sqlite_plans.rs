@@ -90,7 +90,7 @@ fn partial_indexes_are_used_where_they_are_meant() {
         (&sql.prune_over, "posthaste_parked_over"),
         (&sql.views, "posthaste_parked_seq"),
         (&sql.done_forget, "posthaste_parked_state (lane=? AND state=? AND seq<?"),
-        (&sql.scan_ended_down, "posthaste_parked_state (lane=? AND state=? AND seq>? AND seq<?"),
+        (&sql.scan_ended_down, "posthaste_parked_state (lane=? AND state=? AND seq"),
     ];
     for (text, index) in table {
         let plan = plan(&file, text);

@@ -241,10 +241,10 @@ async fn prune_goes_in_steps_and_leaves_what_is_dead_or_unread() {
     assert_eq!((stats.accepted, stats.delivered, stats.dead, stats.discarded), (2_100, 1_000, 0, 1_100));
     assert!(stats.adds_up());
     assert_eq!(bench.drain(&lease, Outcome::Delivered).await, 400, "the unread ones are still there");
-    // What takes several steps is recorded with the first of them and with the last.
+    // What takes several steps is recorded with each that removes something, and its last record says how many there are.
     let pruned = "SELECT count(*) FROM posthaste_audit WHERE command = 'prune' AND actor = 'test'";
     assert_eq!(bench.count(pruned), 5);
-    assert_eq!(bench.count(&format!("{pruned} AND filter NOT LIKE '%\"part\":\"rest\"%'")), 3, "commands");
+    assert_eq!(bench.count(&format!("{pruned} AND filter NOT LIKE '%\"part\":%'")), 3, "commands");
 }
 
 #[tokio::test]

@@ -59,6 +59,10 @@ impl<D: Driver> Table<D> {
 
     /// Which rows a command means, and what it wants of them; `None` for one that is not about rows that are chosen.
     async fn meant(&self, filter: &Filter, command: &Command) -> Result<Option<(Question, Wish)>> {
+        // What consumers remember is there without an outbox table too.
+        if matches!(command, Command::Prune { .. } | Command::PruneInbox { .. }) {
+            return Ok(None);
+        }
         let sql = self.sql().await?;
         let (from, wish) = match command {
             Command::Redrive { .. } => (Some(EventState::Dead), Wish::Again { but_due_since: None }),
@@ -82,11 +86,10 @@ impl<D: Driver> Table<D> {
 
     /// Counts what a command would change.
     async fn count(&self, filter: &Filter, command: &Command) -> Result<Applied> {
-        let sql = self.sql().await?;
         let matched = match (self.meant(filter, command).await?, command) {
-            (Some((question, _)), _) => self.driver.matched(&sql, &question).await?.0,
+            (Some((question, _)), _) => self.driver.matched(&self.sql().await?, &question).await?.0,
             (None, Command::Prune { delivered_age, dead_age, .. }) => {
-                let mut matched = 0;
+                let (sql, mut matched) = (self.sql().await?, 0);
                 for (what, age) in kinds(*delivered_age, *dead_age) {
                     matched += self.driver.count_old(&sql, what, age).await?;
                 }
