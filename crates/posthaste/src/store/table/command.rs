@@ -87,7 +87,10 @@ impl<D: Driver> Table<D> {
     /// Counts what a command would change.
     async fn count(&self, filter: &Filter, command: &Command) -> Result<Applied> {
         let matched = match (self.meant(filter, command).await?, command) {
-            (Some((question, _)), _) => self.driver.matched(&self.sql().await?, &question).await?.0,
+            (Some((question, _)), _) => {
+                let sql = self.sql().await?;
+                self.driver.matched(&sql, &question).await?.0
+            }
             (None, Command::Prune { delivered_age, dead_age, .. }) => {
                 let (sql, mut matched) = (self.sql().await?, 0);
                 for (what, age) in kinds(*delivered_age, *dead_age) {
