@@ -1,16 +1,23 @@
 //! Where a group begins that wants nothing of what is there.
 
 use posthaste::broker::kafka::KafkaBroker;
+use posthaste::broker::{Broker as _, Feed, FeedSpec};
 use rdkafka::admin::NewPartitions;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 
-use crate::consuming::{SETTINGS, join, next};
+use crate::consuming::{SETTINGS, next};
 use crate::seen::TOPIC;
 use crate::stand::{PARTITIONS, SOON, Stand, event, patient, send, until};
 
 fn open(stand: &Stand) -> KafkaBroker {
     stand.open(&format!("{SETTINGS}&from=now"))
+}
+
+/// In a group of the test's own: where a group has members, also of other topics, only they say where it is.
+async fn join(broker: &KafkaBroker, stand: &Stand) -> Box<dyn Feed> {
+    let group = format!("{}group", stand.prefix);
+    broker.feed(&FeedSpec::new(&group, vec![TOPIC.parse().unwrap()]).prefetch(10)).await.unwrap()
 }
 
 /// A topic gets more partitions while the group has no member: what is put there is for the group, which began long ago.
@@ -22,7 +29,7 @@ async fn a_partition_that_comes_while_nobody_reads_is_read_whole() {
     stand.make(TOPIC, &[]).await;
     let broker = open(&stand);
     assert!(send(&broker, vec![event("before", TOPIC)]).await[0].is_ok());
-    let mut feed = join(&broker, |spec| spec).await;
+    let mut feed = join(&broker, &stand).await;
     assert!(send(&broker, vec![event("first", TOPIC)]).await[0].is_ok());
     let first = next(feed.as_mut()).await;
     assert_eq!(first.envelope.id, "first", "the group begins behind what was there");
@@ -41,7 +48,7 @@ async fn a_partition_that_comes_while_nobody_reads_is_read_whole() {
     })
     .await;
     let broker = open(&stand);
-    let mut feed = join(&broker, |spec| spec).await;
+    let mut feed = join(&broker, &stand).await;
     let second = next(feed.as_mut()).await;
     assert_eq!(second.envelope.id, "second");
     second.receipt.ack().await.unwrap();
