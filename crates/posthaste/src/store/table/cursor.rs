@@ -18,8 +18,12 @@ use super::{counted_on, renew_after, sweep_every};
 const PLACE_MARGIN: Duration = Duration::from_millis(200);
 /// What committed later than that is found by a claim from the beginning, which comes at least so long after the last one,
 const WHOLE_EVERY_MIN: Duration = Duration::from_millis(50);
-/// and takes at most this share of the time.
+/// and takes at most this share of the time,
 const WHOLE_SHARE: u32 = 20;
+/// unless what committed late would wait for longer than this: a server that was busy for a moment is not asked rarely ever after.
+const WHOLE_EVERY_MAX: Duration = Duration::from_secs(5);
+/// However long it takes, it takes no more than half of the time.
+const WHOLE_SHARE_MIN: u32 = 2;
 /// A claim from the beginning that took no longer may follow any empty one.
 const WHOLE_IS_CHEAP: Duration = Duration::from_millis(20);
 
@@ -253,7 +257,7 @@ impl Cursor {
         held.unsure.retain(|unsure| unsure != token);
         if look == Look::Whole {
             held.whole_took = began.elapsed();
-            held.whole_at = Some(Instant::now() + WHOLE_EVERY_MIN.max(held.whole_took * WHOLE_SHARE));
+            held.whole_at = Some(Instant::now() + whole_after(held.whole_took));
         }
         held.place = held.place.max(latest);
         if rows.len() > 0 {
@@ -344,6 +348,12 @@ impl Cursor {
         }
         is_due
     }
+}
+
+/// How long after a claim from the beginning that took so long the next one comes.
+fn whole_after(took: Duration) -> Duration {
+    let most = WHOLE_EVERY_MAX.max(took * WHOLE_SHARE_MIN);
+    (took * WHOLE_SHARE).clamp(WHOLE_EVERY_MIN, most)
 }
 
 impl Held {

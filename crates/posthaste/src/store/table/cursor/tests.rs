@@ -97,3 +97,12 @@ async fn one_pass_goes_on_from_the_place_too_and_ends_only_when_nothing_is_left_
     assert!(cursor.should_look_again(look), "however long that takes");
     assert!(!cursor.should_look_again(Look::Whole));
 }
+
+#[test]
+fn what_commits_late_does_not_wait_for_ever_after_a_slow_look() {
+    let after = |millis| whole_after(Duration::from_millis(millis));
+    assert_eq!(after(1), WHOLE_EVERY_MIN);
+    assert_eq!(after(100), Duration::from_secs(2), "a twentieth of the time");
+    assert_eq!(after(2_000), WHOLE_EVERY_MAX);
+    assert_eq!(after(60_000), Duration::from_secs(120), "and never all of it");
+}
