@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -39,8 +40,12 @@ struct Forecast {
 pub struct Proxy {
     address: SocketAddr,
     forecast: watch::Sender<Forecast>,
+    open: Open,
     _tasks: JoinSet<()>,
 }
+
+/// The connections that may be open: each has the other end of one of these.
+type Open = Arc<Mutex<Vec<Weak<()>>>>;
 
 impl Proxy {
     /// Listens on a free port of this machine and passes on to this address.
@@ -51,9 +56,9 @@ impl Proxy {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
         let (forecast, seen) = watch::channel(Forecast { weather: Weather::Fair, cuts: 0, server });
-        let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, seen));
-        Ok(Self { address, forecast, _tasks: tasks })
+        let (mut tasks, open) = (JoinSet::new(), Arc::default());
+        tasks.spawn(accept(listener, seen, Arc::clone(&open)));
+        Ok(Self { address, forecast, open, _tasks: tasks })
     }
 
     /// Where to connect to.
@@ -78,14 +83,30 @@ impl Proxy {
     pub fn cut(&self) {
         self.forecast.send_modify(|forecast| forecast.cuts += 1);
     }
+
+    /// The same, and waits until nothing passes any more through what was open.
+    pub async fn cut_through(&self) {
+        let open = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
+        self.cut();
+        while open.iter().any(|connection| connection.strong_count() > 0) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
 }
 
-async fn accept(listener: TcpListener, forecast: watch::Receiver<Forecast>) {
+async fn accept(listener: TcpListener, forecast: watch::Receiver<Forecast>, open: Open) {
     let mut connections = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {
-        let forecast = forecast.clone();
+        let (forecast, is_open) = (forecast.clone(), Arc::new(()));
+        let mut all = open.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|connection| connection.strong_count() > 0);
+        all.push(Arc::downgrade(&is_open));
+        drop(all);
         // A cut shows on both sides as a closed connection, which is what dropping the sockets does.
-        connections.spawn(async move { pass(client, forecast).await.unwrap_or_default() });
+        connections.spawn(async move {
+            pass(client, forecast).await.unwrap_or_default();
+            drop(is_open);
+        });
     }
 }
 

@@ -12,6 +12,8 @@ mod fits;
 pub mod kafka;
 #[cfg(any(feature = "amqp", feature = "kafka", feature = "nats", feature = "redis"))]
 mod letter;
+#[cfg(any(feature = "kafka", feature = "nats"))]
+mod missing;
 #[cfg(feature = "nats")]
 pub mod nats;
 #[cfg(feature = "redis")]

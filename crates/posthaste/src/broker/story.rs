@@ -97,7 +97,12 @@ impl Story {
 }
 
 fn cut(text: &str) -> &str {
-    let mut end = text.len().min(ERROR_BYTES_MAX);
+    cut_to(text, ERROR_BYTES_MAX)
+}
+
+/// So many bytes of an error's text, and no more than a dead message carries.
+pub(crate) fn cut_to(text: &str, bytes_max: usize) -> &str {
+    let mut end = text.len().min(bytes_max).min(ERROR_BYTES_MAX);
     while !text.is_char_boundary(end) {
         end -= 1;
     }

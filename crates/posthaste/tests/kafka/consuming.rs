@@ -245,6 +245,48 @@ async fn dead_letters_are_listed_sent_again_and_given_up() {
     assert!(admin.find(&filter, page).await.unwrap().records.is_empty());
 }
 
+/// A message that is larger than the group's own topics take is dead all the same, at its first failure; its letter says where it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_is_too_large_for_a_dead_letter_is_referred_to() {
+    let Some(stand) = Stand::shared("a_message_that_is_too_large_for_a_dead_letter_is_referred_to") else {
+        return;
+    };
+    stand.make(TOPIC, &[]).await;
+    let broker = stand.open(&format!("{SETTINGS}&message_bytes_max=1000"));
+    let mut feed = join(&broker, |spec| spec.order(Order::None)).await;
+    let large = |id: &str| {
+        let mut large = event(id, TOPIC);
+        large.payload = vec![b'x'; 200_000];
+        large
+    };
+    let sent = send(&stand.open(""), vec![large("buried"), large("released"), event("small", TOPIC)]).await;
+    assert!(sent.iter().all(Result::is_ok), "{sent:?}");
+    for _ in 0..3 {
+        let delivery = next(feed.as_mut()).await;
+        match delivery.envelope.id.as_str() {
+            "buried" => delivery.receipt.bury(Reason::new("smell", "it smells")).await.unwrap(),
+            "released" => delivery.receipt.release(Duration::from_millis(1), Count::Attempt).await.unwrap(),
+            _ => delivery.receipt.ack().await.unwrap(),
+        }
+    }
+    let mut filter = Filter::default();
+    filter.lane = Some("g".parse().unwrap());
+    let admin: &dyn posthaste::admin::Admin = &broker;
+    let records = admin.find(&filter, Page::first(10)).await.unwrap().records;
+    let mut found: Vec<(&str, &str)> = Vec::new();
+    for record in &records {
+        let view = &record.lanes[0];
+        let error = view.last_error.as_deref().unwrap();
+        assert!(error.contains("too large for a dead letter") && error.contains(&stand.prefix), "{error}");
+        found.push((&record.envelope.id, view.code.as_deref().unwrap()));
+    }
+    found.sort_unstable();
+    assert_eq!(found, [("buried", "smell"), ("released", "too large")]);
+    let by = Actor::new("test", "test");
+    let redriven = admin.apply(&filter, Command::Redrive { dry_run: false }, &by).await.unwrap();
+    assert_eq!((redriven.matched, redriven.changed), (2, 0), "there is nothing to send again");
+}
+
 /// The server is killed and comes back while events are published and consumed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_killed_under_consumers_loses_nothing() {

@@ -1,6 +1,7 @@
 //! Connections that are cut, and connections that nobody answers on.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use posthaste::admin::Admin as _;
 use posthaste::memory::Memory;
@@ -52,4 +53,38 @@ async fn a_connection_that_is_cut_loses_nothing_and_costs_no_attempt() {
     running.join_next().await.unwrap().unwrap().unwrap();
     let ids = stand.ids("t");
     assert!((0..sent).all(|id| ids.contains(&id.to_string())));
+}
+
+/// Brokers that take long to answer are not asked about one topic after another for ever: an answer that comes later than it was promised
+/// would count as a failure of the events.
+#[tokio::test(flavor = "multi_thread")]
+async fn topics_that_are_not_found_in_time_wait_and_cost_no_attempt() {
+    let Some((stand, proxy)) = behind("topics_that_are_not_found_in_time_wait_and_cost_no_attempt") else {
+        return;
+    };
+    let topics: Vec<String> = (0..60).map(|number| format!("t{number:02}")).collect();
+    for topic in &topics {
+        stand.make(topic, &[]).await;
+    }
+    let target = stand.open("ack_timeout=4s");
+    assert!(send(&target, vec![event("first", "t00")]).await[0].is_ok());
+    // There and back, for each topic.
+    proxy.set(Weather::Delay(Duration::from_millis(300)));
+    let begun = Instant::now();
+    let answers = send(&target, topics.iter().map(|topic| event("slow", topic)).collect()).await;
+    assert!(begun.elapsed() < target.capabilities().answers_within, "{:?}", begun.elapsed());
+    let mut unasked = 0;
+    for error in answers.iter().filter_map(|answer| answer.as_ref().err()) {
+        assert_ne!(error.kind, DeliverKind::Failed, "{error}");
+        unasked += usize::from(error.message.contains("not looked for yet"));
+    }
+    assert!(unasked > 0, "{answers:?}");
+    proxy.set(Weather::Fair);
+    until("the rest is taken", async || {
+        send(&target, topics.iter().map(|topic| event("slow", topic)).collect())
+            .await
+            .iter()
+            .all(Result::is_ok)
+    })
+    .await;
 }

@@ -6,6 +6,7 @@ mod beginning;
 mod behind;
 mod consuming;
 mod cut;
+mod examined;
 mod killed;
 mod own_topics;
 mod plain;

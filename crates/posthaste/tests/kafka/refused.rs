@@ -1,8 +1,15 @@
 //! What is wrong with a URL, a server, a topic or an event is explained, and said of the right ones.
 
-use posthaste::target::{DeliverKind, Target};
+use std::sync::Arc;
 
-use crate::stand::{Stand, event, send};
+use posthaste::memory::Memory;
+use posthaste::publisher::Publisher as _;
+use posthaste::relay::{Lane, Relay};
+use posthaste::target::{DeliverKind, Target};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use crate::stand::{Stand, event, send, until};
 
 const QUICK: &str = "ack_timeout=4s&connect_timeout=2s";
 
@@ -62,6 +69,27 @@ async fn a_missing_topic_is_no_fault_of_the_events() {
     let mut ids = stand.ids("missing");
     ids.sort_unstable();
     assert_eq!(ids, ["1", "2"]);
+}
+
+/// A mistyped topic keeps its lane waiting, and not for ever: now and then the lane tries what there is.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_without_a_topic_does_not_stop_its_lane_for_good() {
+    let Some(stand) = Stand::shared("an_event_without_a_topic_does_not_stop_its_lane_for_good") else {
+        return;
+    };
+    stand.make("there", &[]).await;
+    let (store, target) = (Arc::new(Memory::new()), stand.open("ack_timeout=1s"));
+    store.publish(vec![event("1", "mistyped")]).await.unwrap();
+    let relay =
+        Relay::new(Arc::clone(&store) as _).lane(Lane::named("main").unwrap().to(Arc::new(target.clone())));
+    let (stop, stopped) = oneshot::channel::<()>();
+    let mut running = JoinSet::new();
+    running.spawn(async move { relay.run(async { drop(stopped.await) }).await.map(drop) });
+    until("the lane waits", async || target.ping().await.is_err()).await;
+    store.publish(vec![event("2", "there")]).await.unwrap();
+    until("the other one is there", async || stand.ids("there").contains(&"2".to_owned())).await;
+    let _ = stop.send(());
+    running.join_next().await.unwrap().unwrap().unwrap();
 }
 
 /// What is wrong with one event is said of that one; the others of its burst are taken. A batch that is larger than its topic

@@ -1,10 +1,16 @@
 //! What is dead: never lost, listed without being disturbed, handled again by its own group.
 
-use posthaste::admin::{Actor, Admin, Command, Filter, Page};
-use posthaste::broker::{Broker, FeedSpec, Reason};
+use async_nats::HeaderMap;
+use async_nats::jetstream::stream::{Config, RetentionPolicy};
+use posthaste::admin::{Actor, Admin, Command, Filter, Page, Record};
+use posthaste::broker::nats::NatsBroker;
+use posthaste::broker::{Broker, Delivery, Feed, FeedSpec, Reason};
 
 use crate::seen::{Running, Seen, TOPIC, consumer, ids, publish};
-use crate::stand::{SOON, Stand, until};
+use crate::stand::{SOON, Stand, event, send, until};
+
+/// What the server takes: a test's server has the default.
+const MAX_PAYLOAD: usize = 1024 * 1024;
 
 fn filter(group: &str) -> Filter {
     let mut filter = Filter::default();
@@ -95,4 +101,117 @@ async fn looking_disturbs_nothing_and_acting_touches_only_what_matches() {
     seen.has(&ids("e", 10)).await;
     beside.stop().await;
     assert_eq!(seen.ids().len(), 10, "the other group had each once");
+}
+
+async fn feed(broker: &NatsBroker, group: &str) -> Box<dyn Feed> {
+    broker.feed(&FeedSpec::new(group, vec![TOPIC.parse().unwrap()]).prefetch(50)).await.unwrap()
+}
+
+async fn next(feed: &mut dyn Feed) -> Delivery {
+    tokio::time::timeout(SOON, feed.next(1)).await.unwrap().unwrap().remove(0)
+}
+
+/// The dead letters of a group, with their payloads.
+async fn dead(broker: &NatsBroker, group: &str) -> Vec<Record> {
+    let mut page = Page::first(10);
+    page.with_payload = true;
+    broker.find(&filter(group), page).await.unwrap().records
+}
+
+/// Publishes a message of another producer that is as large as the server takes.
+async fn publish_largest(stand: &Stand, id: &str) {
+    let mut headers = HeaderMap::new();
+    headers.insert("Nats-Msg-Id", id);
+    let room = "NATS/1.0\r\nNats-Msg-Id: \r\n\r\n".len() + id.len();
+    let payload = vec![b'x'; MAX_PAYLOAD - room].into();
+    let subject = format!("{}.{TOPIC}", stand.name);
+    stand.jetstream.publish_with_headers(subject, headers, payload).await.unwrap().await.unwrap();
+}
+
+/// The largest event that we publish can be buried whole, whatever its error says.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_largest_event_is_buried_whole_with_as_much_of_its_error_as_fits() {
+    let Some(stand) = Stand::shared("the_largest_event_is_buried_whole").await else { return };
+    let (broker, group) = (stand.open(""), stand.name.clone());
+    let mut feed = feed(&broker, &group).await;
+    let mut large = event("large", TOPIC);
+    large.payload = vec![b'x'; MAX_PAYLOAD - 1_500];
+    while let Err(error) = &send(&broker, vec![large.clone()]).await[0] {
+        assert_eq!(error.code, "too large", "{error}");
+        large.payload.truncate(large.payload.len() - 10);
+    }
+    let delivery = next(feed.as_mut()).await;
+    delivery.receipt.bury(Reason::new("smell", "it smells ".repeat(1_000))).await.unwrap();
+    let letters = dead(&broker, &group).await;
+    assert_eq!(letters[0].envelope.payload, large.payload);
+    assert!(letters[0].lanes[0].last_error.as_deref().unwrap().starts_with("it smells"));
+}
+
+/// A message that leaves no room for a dead letter is buried by a reference to where it is, and later ones are handled. It can be sent
+/// again if it has room for that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_too_large_for_a_dead_letter_is_referred_to() {
+    let Some(stand) = Stand::shared("a_message_that_is_too_large_for_a_dead_letter").await else { return };
+    let (broker, group) = (stand.open(""), stand.name.clone());
+    let mut feed = feed(&broker, &group).await;
+    publish_largest(&stand, "largest").await;
+    let mut large = event("large", TOPIC);
+    large.payload = vec![b'x'; MAX_PAYLOAD - 2_000];
+    assert!(send(&broker, vec![large.clone(), event("small", TOPIC)]).await.iter().all(Result::is_ok));
+    for (id, code) in [("largest", "smell".to_owned()), ("large", "s".repeat(2_000))] {
+        let delivery = next(feed.as_mut()).await;
+        assert_eq!(delivery.envelope.id, id);
+        delivery.receipt.bury(Reason::new(code, "it smells")).await.unwrap();
+    }
+    let small = next(feed.as_mut()).await;
+    assert_eq!(small.envelope.id, "small", "the group goes on");
+    small.receipt.ack().await.unwrap();
+    let letters = dead(&broker, &group).await;
+    assert_eq!(letters.len(), 2);
+    for letter in &letters {
+        let error = letter.lanes[0].last_error.as_deref().unwrap();
+        assert!(error.contains(&format!("of the stream {:?}", stand.name)), "{error}");
+        assert!(letter.envelope.payload.is_empty());
+    }
+    let by = Actor::new("test", "test");
+    let redriven = broker.apply(&filter(&group), Command::Redrive { dry_run: false }, &by).await.unwrap();
+    assert_eq!((redriven.matched, redriven.changed), (2, 1), "one is too large for that too");
+    let again = next(feed.as_mut()).await;
+    assert_eq!((again.envelope.id.as_str(), &again.envelope.payload), ("large", &large.payload));
+    again.receipt.ack().await.unwrap();
+    assert_eq!(dead(&broker, &group).await[0].envelope.id, "largest");
+}
+
+/// Where an acknowledgement removes a message, it is not buried by a reference: that would lose it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_would_be_lost_is_not_referred_to() {
+    let trial = "a_message_that_would_be_lost_is_not_referred_to";
+    let Some(stand) = Stand::private(trial, "").await else { return };
+    stand.make(Config { retention: RetentionPolicy::WorkQueue, ..Config::default() }).await;
+    let (broker, group) = (stand.open(""), stand.name.clone());
+    let mut feed = feed(&broker, &group).await;
+    publish_largest(&stand, "largest").await;
+    let delivery = next(feed.as_mut()).await;
+    let error = delivery.receipt.bury(Reason::new("smell", "it smells")).await.unwrap_err().to_string();
+    assert!(error.contains("max_payload"), "{error}");
+    assert!(dead(&broker, &group).await.is_empty());
+    assert_eq!(next(feed.as_mut()).await.envelope.id, "largest", "it comes again");
+}
+
+/// A stream that is deleted and made anew counts from 1 again: what dies in it is no duplicate of what died before.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_dies_in_a_stream_that_was_made_anew_is_no_duplicate() {
+    let Some(stand) = Stand::shared("what_dies_in_a_stream_that_was_made_anew").await else { return };
+    let (broker, group) = (stand.open(""), stand.name.clone());
+    for id in ["before", "after"] {
+        let mut feed = feed(&broker, &group).await;
+        publish(&broker, &[id.to_owned()]).await;
+        let delivery = next(feed.as_mut()).await;
+        delivery.receipt.bury(Reason::new("smell", "it smells")).await.unwrap();
+        drop(feed);
+        stand.jetstream.delete_stream(&stand.name).await.unwrap();
+        stand.make(Config::default()).await;
+    }
+    let ids: Vec<String> = dead(&broker, &group).await.into_iter().map(|letter| letter.envelope.id).collect();
+    assert_eq!(ids, ["after", "before"], "the newest first");
 }

@@ -1,11 +1,16 @@
 //! What is wrong with a URL, a server, a stream or an event is explained, and said of the right ones.
 
+use std::sync::Arc;
+
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{Config, DiscardPolicy};
 use posthaste::broker::nats::NatsBroker;
+use posthaste::memory::Memory;
+use posthaste::publisher::Publisher;
 use posthaste::target::{DeliverKind, Target};
 
-use crate::stand::{Stand, event, send, server};
+use crate::line::Relaying;
+use crate::stand::{Stand, event, send, server, until};
 
 const USERS: &str = r#"authorization { users: [
     { user: admin, password: hunter2 },
@@ -73,6 +78,26 @@ async fn a_missing_stream_is_no_fault_of_the_events() {
         assert!(send(&target, vec![event("2", "t")]).await[0].is_ok(), "a duplicate is there too");
     }
     assert_eq!(stand.ids().await, ["1", "2"]);
+}
+
+/// A mistyped topic keeps its lane waiting, and not for ever: now and then the lane tries what there is.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_no_stream_takes_does_not_stop_its_lane_for_good() {
+    let trial = "an_event_that_no_stream_takes_does_not_stop_its_lane_for_good";
+    let Some(stand) = Stand::private(trial, "").await else { return };
+    let subjects = vec![format!("{}.there", stand.name)];
+    stand
+        .jetstream
+        .create_stream(Config { name: stand.name.clone(), subjects, ..Config::default() })
+        .await
+        .unwrap();
+    let (store, target) = (Arc::new(Memory::new()), stand.open("ack_timeout=500ms"));
+    store.publish(vec![event("1", "mistyped")]).await.unwrap();
+    let relaying = Relaying::start(&store, target.clone());
+    until("the lane waits", async || target.ping().await.is_err()).await;
+    store.publish(vec![event("2", "there")]).await.unwrap();
+    until("the other one is there", async || stand.ids().await.contains(&"2".to_owned())).await;
+    relaying.stop().await;
 }
 
 /// Somebody listens to everything, so the server does not say that nobody takes the event: the lane waits for a stream all the same.

@@ -18,16 +18,19 @@ const CUTS: u32 = 8;
 /// Writes down what it gets, and is done with it after the next cut of the connection, or at once when there were enough.
 #[derive(Clone)]
 struct Waiting {
-    cuts: watch::Receiver<u32>,
+    /// How many cuts were begun. What comes again while one is made must wait for the next: it may be on a new connection already.
+    begun: watch::Receiver<u32>,
+    /// How many cuts were made.
+    made: watch::Receiver<u32>,
     /// Each with its attempt, and how many cuts there were before.
     calls: Arc<std::sync::Mutex<Vec<(String, u32, u32)>>>,
 }
 
 async fn wait(cx: &mut Cx<NoDatabase, Waiting>, event: Arc<Envelope>) -> Result<(), Failure> {
     let mut waiting = cx.state().clone();
-    let before = *waiting.cuts.borrow();
+    let before = *waiting.begun.borrow();
     waiting.calls.lock().unwrap().push((event.id.clone(), cx.attempt(), before));
-    waiting.cuts.wait_for(|cuts| *cuts > before || before >= CUTS).await?;
+    waiting.made.wait_for(|made| *made > before || before >= CUTS).await?;
     Ok(())
 }
 
@@ -39,11 +42,11 @@ async fn a_connection_that_is_cut_again_and_again_spends_no_attempt() {
     let proxy = Proxy::in_front_of(address(&stand.url)).await.unwrap();
     let url = stand.url.replace(&address(&stand.url).to_string(), &proxy.address().to_string());
     for queues in ["quorum", "classic"] {
-        let (tell, cuts) = watch::channel(0);
+        let ((begin, begun), (make, made)) = (watch::channel(0), watch::channel(0));
         let settings = format!("exchange={}&monitor=500ms&reconnect_max=1s&queue_type={queues}", stand.name);
         let broker = AmqpBroker::at(&format!("{url}?{settings}")).unwrap();
         let group = format!("{}-{queues}", stand.name);
-        let waiting = Waiting { cuts, calls: Arc::default() };
+        let waiting = Waiting { begun, made, calls: Arc::default() };
         let calls = || waiting.calls.lock().unwrap().clone();
         let consumer = Consumer::with_state(group, waiting.clone()).on_any(wait).topics([TOPIC]);
         let running = Running::start(consumer.order(Order::None), &broker).await;
@@ -53,8 +56,10 @@ async fn a_connection_that_is_cut_again_and_again_spends_no_attempt() {
             // What began after the last cut is at work until the next.
             until("something is at work", async || calls().iter().any(|(_, _, before)| *before == cut - 1))
                 .await;
-            proxy.cut();
-            tell.send_replace(cut);
+            begin.send_replace(cut);
+            // Through a connection that is still open they would be acknowledged.
+            proxy.cut_through().await;
+            make.send_replace(cut);
         }
         until("all are done", async || {
             let calls = calls();

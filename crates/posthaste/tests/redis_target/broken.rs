@@ -24,7 +24,7 @@ pub(crate) struct Relaying {
 }
 
 impl Relaying {
-    pub(crate) async fn start(target: RedisBroker) -> Self {
+    pub(crate) async fn start(target: impl Target + 'static) -> Self {
         let store = Arc::new(Memory::new());
         let lane = Lane::named("main").unwrap().to(Arc::new(target)).retry(Backoff::default().attempts(1));
         let relay = Relay::new(Arc::clone(&store) as _).lane(lane);

@@ -1,8 +1,14 @@
 //! What the server refuses is named and told apart: about one stream, or about everything.
 
-use posthaste::broker::redis::RedisBroker;
-use posthaste::target::{DeliverKind, Target};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use posthaste::broker::redis::RedisBroker;
+use posthaste::store::Parcel;
+use posthaste::target::{Answer, Capabilities, DeliverKind, Target};
+use posthaste::{BoxFuture, BoxStream, Result};
+
+use crate::broken::Relaying;
 use crate::stand::{Stand, address, event, send, until};
 
 /// Delivers two events and answers the kind, code and message that both were refused with.
@@ -131,4 +137,46 @@ async fn an_event_waits_for_its_replicas() {
     let error = answers[0].as_ref().unwrap_err();
     assert_eq!((error.kind, error.code.as_str()), (DeliverKind::Unavailable, "replicas"), "{error}");
     stand.clear().await;
+}
+
+/// Counts how often it is asked whether it would take events.
+struct Probed(RedisBroker, Arc<AtomicUsize>);
+
+impl Target for Probed {
+    fn capabilities(&self) -> &Capabilities {
+        self.0.capabilities()
+    }
+
+    fn deliver(&self, burst: Vec<Parcel>) -> BoxStream<'_, Answer> {
+        self.0.deliver(burst)
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async {
+            let pong = self.0.ping().await;
+            self.1.fetch_add(1, Ordering::SeqCst);
+            pong
+        })
+    }
+}
+
+/// While a replica is away nothing counts as delivered, and nothing is added a second time either; when it is there, all of it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_replica_does_not_fill_the_stream() {
+    let trial = "a_missing_replica_does_not_fill_the_stream";
+    let (Some(stand), Some(replica)) = (Stand::private(trial).await, Stand::private(trial).await) else {
+        return;
+    };
+    let probes = Arc::new(AtomicUsize::new(0));
+    let target = Probed(stand.open("replicas=1&answer_timeout=400ms"), Arc::clone(&probes));
+    let relaying = Relaying::start(target).await;
+    relaying.publish((0..20).map(|n| event(n.to_string(), "t"))).await;
+    until("it was asked several times", async || probes.load(Ordering::SeqCst) >= 4).await;
+    let stream = stand.stream("t");
+    assert_eq!(stand.ask::<usize>(&["XLEN", &stream]).await, 20, "each was added once");
+    let at = address(&stand.url);
+    let _: String = replica.ask(&["REPLICAOF", &at.ip().to_string(), &at.port().to_string()]).await;
+    until("everything is delivered", async || relaying.delivered().await == 20).await;
+    assert_eq!(stand.ask::<usize>(&["XLEN", &stream]).await, 40, "and once more when that was of use");
+    relaying.stop().await;
 }

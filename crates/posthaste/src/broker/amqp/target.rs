@@ -74,6 +74,7 @@ impl AmqpBroker {
 pub(super) fn capabilities(settings: &Settings) -> Capabilities {
     Capabilities::sink()
         .burst_max(BURST_MAX)
+        .window(settings.publishing.window)
         .in_flight_max(settings.publishing.window)
         .payload_bytes_max(settings.publishing.message_bytes_max)
         .answers_within(answers_within(settings.publishing.confirm_timeout))

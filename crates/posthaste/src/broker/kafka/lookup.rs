@@ -8,13 +8,15 @@ use posthaste_core::{Error, ErrorKind, Result};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::config::FromClientConfigAndContext as _;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::metadata::Metadata;
 use rdkafka::producer::Producer as _;
 use tokio::sync::{Mutex as Turn, oneshot};
 use tokio::time::{Instant, sleep};
 
 use super::link::{Fault, Saying, client_config, fault, words};
 use super::producer::{Link, Live, code_of, let_go, lock, not_made};
-use super::settings::Settings;
+use super::settings::{LinkSettings, Settings};
+use crate::broker::missing::Missing;
 
 /// How often to look whether a topic that was created is there.
 const CREATED_PAUSE: Duration = Duration::from_millis(50);
@@ -26,8 +28,7 @@ pub(super) struct Looks {
     known: Mutex<HashSet<String>>,
     /// One looks for a topic, and the others find what he found: also that he found nothing.
     looking: Turn<Option<Vain>>,
-    /// The last one that was missing.
-    missing: Mutex<Option<String>>,
+    missing: Missing,
 }
 
 /// A look that found nothing.
@@ -39,9 +40,10 @@ struct Vain {
 }
 
 impl Link {
-    /// The last topic that was missing.
-    pub(super) fn missing(&self) -> Option<String> {
-        lock(&self.topics().missing).clone()
+    /// For how long a missing topic keeps a lane waiting before it tries what there is: half a minute, unless somebody has changed
+    /// how long a broker may take to answer.
+    fn missing_for(&self) -> Duration {
+        self.settings().link.patience * 3
     }
 
     /// Whether a topic was there when somebody looked.
@@ -83,7 +85,7 @@ impl Link {
         let patience = self.settings().link.patience;
         if !is_there(live, topic, patience).await? {
             let Some(partitions) = self.settings().topics.create else {
-                *lock(&self.topics().missing) = Some(topic.to_owned());
+                self.topics().missing.note(topic);
                 return Err(Error::not_found(missing(topic)));
             };
             let until = Instant::now() + patience;
@@ -99,27 +101,29 @@ impl Link {
             }
         }
         lock(&self.topics().known).insert(topic.to_owned());
-        let mut missing = lock(&self.topics().missing);
-        if missing.as_deref() == Some(topic) {
-            *missing = None;
-        }
+        self.topics().missing.found(topic);
         Ok(())
     }
 
     /// A topic that was there is gone.
     pub(super) fn lost_topic(&self, topic: &str) {
         lock(&self.topics().known).remove(topic);
-        *lock(&self.topics().missing) = Some(topic.to_owned());
+        self.topics().missing.note(topic);
     }
 
-    /// Asks whether the cluster would take events: about the topic that is missing, or one that is known, or all of them.
+    /// Asks whether the cluster would take events: about the topic that is missing, or one that is known, or all of them. After a
+    /// while it is not asked about the missing one, once: its events may have been given up, and the others must not wait for ever.
     ///
     /// # Errors
     /// `Unavailable` with what is wrong.
     pub(super) async fn ping(&self) -> Result<()> {
         let live = self.live()?;
-        if let Some(topic) = self.missing() {
-            return self.see_to(&live, &topic).await.map_err(|error| Error::unavailable(error.to_string()));
+        let Looks { missing, .. } = self.topics();
+        if let Some(topic) = missing.name()
+            && let Err(error) = self.see_to(&live, &topic).await
+            && !(error.kind() == ErrorKind::NotFound && missing.is_forgotten(&topic, self.missing_for()))
+        {
+            return Err(Error::unavailable(error.to_string()));
         }
         let known = lock(&self.topics().known).iter().next().cloned();
         match metadata(&live, known.as_deref(), self.settings().link.patience).await {
@@ -143,17 +147,12 @@ pub(super) async fn create_topic(
     own: &[(&str, &str)],
 ) -> Result<()> {
     let doing = || format!("create the topic {topic:?}");
-    let admin: AdminClient<Saying> =
-        AdminClient::from_config_and_context(&client_config(&settings.link, "admin"), Saying::default())
-            .map_err(|error| not_made(&error))?;
+    let (admin, options) = admin(&settings.link)?;
     // The cluster's own default is called -1.
     let replicas = TopicReplication::Fixed(settings.topics.replicas.unwrap_or(-1));
     let new = own
         .iter()
         .fold(NewTopic::new(topic, partitions, replicas), |new, (name, value)| new.set(name, value));
-    let options = AdminOptions::new()
-        .request_timeout(Some(settings.link.patience))
-        .operation_timeout(Some(settings.link.patience));
     let created = admin.create_topics([&new], &options).await;
     let said = admin.inner().context().last_words();
     let_go(admin);
@@ -166,6 +165,17 @@ pub(super) async fn create_topic(
     };
     let why = said.map_or_else(|| words(code), |said| format!("{} ({said})", words(code)));
     Err(Error::unavailable(why).during(doing()))
+}
+
+/// A client for questions about the cluster, and how long it may take to answer them.
+///
+/// # Errors
+/// `Config` for settings that the client does not take.
+pub(super) fn admin(link: &LinkSettings) -> Result<(AdminClient<Saying>, AdminOptions)> {
+    let admin = AdminClient::from_config_and_context(&client_config(link, "admin"), Saying::default())
+        .map_err(|error| not_made(&error))?;
+    let patience = Some(link.patience);
+    Ok((admin, AdminOptions::new().request_timeout(patience).operation_timeout(patience)))
 }
 
 /// Whether a topic is there and can be written to.
@@ -184,13 +194,25 @@ async fn metadata(
     topic: Option<&str>,
     patience: Duration,
 ) -> Result<Option<RDKafkaErrorCode>, KafkaError> {
+    let name = topic.map(str::to_owned);
+    look_at(live, topic, patience, move |found| {
+        let topic = found.topics().iter().find(|found| Some(found.name()) == name.as_deref());
+        topic.and_then(|topic| topic.error()).map(RDKafkaErrorCode::from)
+    })
+    .await
+}
+
+/// Asks the cluster about a topic, or about all, and reads of the answer what is wanted.
+pub(super) async fn look_at<T: Send + 'static>(
+    live: &Arc<Live>,
+    topic: Option<&str>,
+    patience: Duration,
+    read: impl FnOnce(&Metadata) -> T + Send + 'static,
+) -> Result<T, KafkaError> {
     let (live, topic) = (Arc::clone(live), topic.map(str::to_owned));
     let (tell, told) = oneshot::channel();
-    let ask = move || {
-        let found = live.producer().client().fetch_metadata(topic.as_deref(), patience)?;
-        let topic = found.topics().iter().find(|found| Some(found.name()) == topic.as_deref());
-        Ok(topic.and_then(|topic| topic.error()).map(RDKafkaErrorCode::from))
-    };
+    let ask =
+        move || live.producer().client().fetch_metadata(topic.as_deref(), patience).map(|found| read(&found));
     // Not on a thread of the runtime, which would wait for it at its end.
     let asking =
         std::thread::Builder::new().name("kafka-ask".to_owned()).spawn(move || drop(tell.send(ask())));

@@ -1,6 +1,7 @@
 //! Kafka: a target with idempotent, pipelined delivery.
 
 mod consume;
+mod examine;
 mod link;
 mod lookup;
 mod naming;

@@ -143,26 +143,39 @@ impl Link {
         payload: Option<&[u8]>,
     ) -> Result<()> {
         let live = self.live()?;
-        let (reports, mut reported) = mpsc::unbounded_channel();
+        let record = |headers| Record { topic, key, headers, payload };
+        let mut said = self.reported(|reports| live.send(reports, 0, record(headers.clone()))).await;
+        if is_too_large(&said) {
+            // Kafka refuses a batch as a whole: it may be another one of it that is too large.
+            let alone = |reports: &Reports| live.send_alone(&self.0.settings, reports, 0, record(headers));
+            said = self.reported(alone).await;
+        }
         let doing = || format!("put a message on the topic {topic:?}");
-        let sent = live.send(&reports, 0, Record { topic, key, headers, payload });
-        drop(reports);
-        let said = match sent {
-            Ok(()) => timeout(self.0.settings.link.patience + REPORT_SLACK, reported.recv()).await,
-            Err(code) => Ok(Some((0, Err(code)))),
-        };
         match said {
-            Ok(Some((_, Ok(())))) => Ok(()),
-            Ok(Some((_, Err(code)))) if fault(code) == Fault::TooLarge => {
-                Err(Error::too_large(words(code)).during(doing()))
-            }
-            Ok(Some((_, Err(code)))) => {
+            Some(Ok(())) => Ok(()),
+            Some(Err(code)) if is_too_large(&said) => Err(Error::too_large(words(code)).during(doing())),
+            Some(Err(code)) => {
                 live.note(code);
                 Err(Error::unavailable(live.why(code)).during(doing()))
             }
-            Ok(None) | Err(_) => Err(Error::unavailable("nothing was heard of it").during(doing())),
+            None => Err(Error::unavailable("nothing was heard of it").during(doing())),
         }
     }
+
+    /// What is reported of one message that is sent so; nothing if that takes too long.
+    async fn reported(&self, send: impl FnOnce(&Reports) -> Said) -> Option<Said> {
+        let (reports, mut reported) = mpsc::unbounded_channel();
+        if let Err(code) = send(&reports) {
+            return Some(Err(code));
+        }
+        drop(reports);
+        let said = timeout(self.0.settings.link.patience + REPORT_SLACK, reported.recv()).await;
+        said.ok().flatten().map(|(_, said)| said)
+    }
+}
+
+fn is_too_large(said: &Option<Said>) -> bool {
+    said.is_some_and(|said| said.is_err_and(|code| fault(code) == Fault::TooLarge))
 }
 
 impl fmt::Debug for Link {

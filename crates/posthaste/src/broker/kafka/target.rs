@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use posthaste_core::envelope::Envelope;
-use posthaste_core::findings::{Finding, Mend};
+use posthaste_core::findings::Finding;
 use posthaste_core::store::Parcel;
 use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, OrderKept, Target};
 use posthaste_core::{BoxFuture, BoxStream, Error, ErrorKind, Result};
@@ -24,9 +24,16 @@ use crate::broker::fits::fits;
 
 /// Events that are handed to the client at once: more are no faster, and fewer cost more per event.
 const BURST_MAX: u32 = 500;
+/// Each event is handed over by itself, so few of them are worth a burst, and what is on its way stays near the window.
+const BURST_WORTH: u32 = 50;
 
 /// How soon to try an event again whose partition does not answer, while others do.
 const LATER: Duration = Duration::from_secs(5);
+
+/// So many timeouts may pass until the topics of a burst are looked for, all together.
+const LOOKS_WITHIN: u32 = 2;
+const LOOKS_LATE: &str =
+    "the topic was not looked for yet: the brokers take long to answer for others of the same burst";
 
 impl Target for KafkaBroker {
     fn capabilities(&self) -> &Capabilities {
@@ -47,13 +54,7 @@ impl Target for KafkaBroker {
     }
 
     fn examine(&self) -> BoxFuture<'_, Vec<Finding>> {
-        const CHECK: &str = "acknowledgements";
-        let mend = || Mend::words("take acks out of the URL; the default is all");
-        let found = match self.settings.doubt_of_acks() {
-            Some(doubt) => Finding::warning(CHECK, doubt, mend()),
-            None => Finding::ok(CHECK, "an event is delivered when all replicas in sync have it"),
-        };
-        Box::pin(async { vec![found] })
+        Box::pin(self.examine_topics())
     }
 }
 
@@ -61,6 +62,8 @@ impl Target for KafkaBroker {
 pub(super) fn capabilities(settings: &Settings) -> Capabilities {
     let capabilities = Capabilities::sink()
         .burst_max(BURST_MAX)
+        .burst_worth(BURST_WORTH)
+        .window(settings.publishing.window)
         .in_flight_max(settings.publishing.window)
         .payload_bytes_max(settings.link.message_bytes_max)
         .answers_within(answers_within(settings.publishing.ack_timeout))
@@ -71,10 +74,10 @@ pub(super) fn capabilities(settings: &Settings) -> Capabilities {
     if settings.topics.topic.is_some() { capabilities.patterns() } else { capabilities }
 }
 
-/// How long it may take until an event is answered: its topic is looked for, or created and looked for, it is acknowledged, and
-/// perhaps once more in a batch of its own, each within the timeout.
+/// How long it may take until an event is answered: the topics of its burst are looked for, it is acknowledged, and perhaps once more
+/// in a batch of its own, each within the timeout.
 fn answers_within(ack_timeout: Duration) -> Duration {
-    ack_timeout * 5 + 2 * REPORT_SLACK
+    ack_timeout * (LOOKS_WITHIN + 2) + 2 * REPORT_SLACK
 }
 
 /// What is known of an event that was sent.
@@ -127,7 +130,8 @@ impl<'a> Delivering<'a> {
         this
     }
 
-    /// Looks for every topic of the burst; answers what is wrong with them.
+    /// Looks for every topic of the burst; answers what is wrong with them. Those that were not found in time wait with their lane: an
+    /// answer that comes later than we promise would count as a failure of the events.
     async fn see_to_topics(&self, live: &Arc<Live>) -> HashMap<String, DeliverError> {
         let settings = &self.broker.settings;
         let mut names: Vec<String> =
@@ -135,6 +139,7 @@ impl<'a> Delivering<'a> {
         names.sort_unstable();
         names.dedup();
         let (mut wrong, mut away) = (HashMap::new(), None::<DeliverError>);
+        let until = Instant::now() + settings.publishing.ack_timeout * LOOKS_WITHIN;
         for name in names.into_iter().filter(|name| naming::check(name).is_ok()) {
             if self.broker.publishing.knows(&name) {
                 continue;
@@ -142,12 +147,13 @@ impl<'a> Delivering<'a> {
             let error = match &away {
                 // Nobody answered; the next question would take as long.
                 Some(away) => away.clone(),
-                None => match self.broker.publishing.see_to(live, &name).await {
-                    Ok(()) => continue,
-                    Err(error) if error.kind() == ErrorKind::NotFound => {
+                None => match timeout_at(until, self.broker.publishing.see_to(live, &name)).await {
+                    Ok(Ok(())) => continue,
+                    Ok(Err(error)) if error.kind() == ErrorKind::NotFound => {
                         unavailable("missing topic", error.to_string())
                     }
-                    Err(error) => away.insert(unavailable("connection", error.to_string())).clone(),
+                    Ok(Err(error)) => away.insert(unavailable("connection", error.to_string())).clone(),
+                    Err(_) => away.insert(unavailable("connection", LOOKS_LATE.to_owned())).clone(),
                 },
             };
             wrong.insert(name, error);
@@ -285,4 +291,18 @@ impl<'a> Delivering<'a> {
 
 fn unavailable(code: &str, message: String) -> DeliverError {
     DeliverError::new(DeliverKind::Unavailable, code, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_of_the_url_is_that_of_its_lanes() {
+        for (url, window) in [("kafka://a", 5_000), ("kafka://a?window=20000", 20_000)] {
+            let broker = KafkaBroker::at(url).unwrap();
+            let can = broker.capabilities();
+            assert_eq!((can.window, can.in_flight_max), (window, window));
+        }
+    }
 }

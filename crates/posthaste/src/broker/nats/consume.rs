@@ -1,6 +1,7 @@
 //! NATS as a broker: groups as durable pull consumers, retries by delayed negative acknowledgements, dead letters in a stream of
 //! their own. `naming.rs` shows the subjects.
 
+mod buried;
 mod dead;
 mod feed;
 mod notes;

@@ -10,7 +10,7 @@ mod settings;
 mod target;
 mod wire;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use posthaste_core::Result;
 use posthaste_core::target::Capabilities;
@@ -19,6 +19,7 @@ use self::consume::Consume;
 use self::link::Link;
 use self::settings::URL;
 pub use self::settings::{Begin, Settings};
+use super::missing::Missing;
 pub use crate::broker::cloudevents::Format;
 
 /// NATS with JetStream as a target and a broker.
@@ -31,7 +32,7 @@ pub struct NatsBroker {
     capabilities: Capabilities,
     publishing: Link,
     /// The last subject that no stream took.
-    untaken: Arc<Mutex<Option<String>>>,
+    untaken: Arc<Missing>,
     consume: Arc<Consume>,
 }
 

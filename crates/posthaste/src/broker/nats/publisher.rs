@@ -5,10 +5,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use async_nats::StatusCode;
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::response::Response;
-use async_nats::{HeaderMap, StatusCode};
-use bytes::Bytes;
 use posthaste_core::{Error, Result, redact};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
@@ -153,15 +152,8 @@ impl Live {
     ///
     /// # Errors
     /// `Unavailable` when it is not certain that the stream has it.
-    pub(super) async fn put(
-        &self,
-        subject: &str,
-        headers: HeaderMap,
-        payload: Bytes,
-        within: std::time::Duration,
-    ) -> Result<()> {
-        let message = Message { subject: subject.to_owned(), headers, payload };
-        let size = wire::size(&message);
+    pub(super) async fn put(&self, message: Message, within: std::time::Duration) -> Result<()> {
+        let (subject, size) = (message.subject.clone(), wire::size(&message));
         let refused = match self.ask(message, within).await {
             Said::Acked | Said::Duplicate(..) => return Ok(()),
             Said::Untaken => "no stream takes it; let the consumer create it, or create it".to_owned(),
@@ -215,6 +207,8 @@ fn meaning(message: &async_nats::Message) -> Said {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     fn answer(payload: &'static str, status: Option<StatusCode>) -> async_nats::Message {

@@ -2,7 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::jetstream::context::GetStreamByNameErrorKind;
@@ -26,10 +26,15 @@ use crate::broker::fits::fits;
 
 /// Events that are handed to the client at once: more are no faster, and fewer cost more per event.
 const BURST_MAX: u32 = 200;
+/// Each event is handed over by itself, so few of them are worth a burst, and what is on its way stays near the window.
+const BURST_WORTH: u32 = 50;
 /// How soon to try an event again whose subject may hold no more.
 const FULL_PAUSE: Duration = Duration::from_secs(5);
 /// How soon to try an event again whose stream does not answer.
 const LATER: Duration = Duration::from_secs(5);
+/// So many timeouts (half a minute, unless they were changed) a subject that no stream takes keeps a lane waiting before it tries
+/// what there is.
+const MISSING_FOR: u32 = 6;
 /// What the server says when a message is larger than its stream takes, or its headers are.
 const STREAM_MESSAGE_TOO_LARGE: [u64; 2] = [10054, 10097];
 
@@ -60,11 +65,16 @@ impl Target for NatsBroker {
                 return Err(Error::unavailable("NATS does not answer"));
             }
             self.prepare(&live).await?;
-            let untaken = self.untaken.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if let Some(subject) = untaken {
-                // The lane waits until somebody has made a stream for it.
-                stream_of(&live, &subject).await?;
-                *self.untaken.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            if let Some(subject) = self.untaken.name() {
+                // The lane waits until somebody has made a stream for it, or has given up what was meant for it: so now and then
+                // it tries what there is.
+                let is_missing = find_stream(&live, &subject).await?.is_none();
+                if is_missing
+                    && !self.untaken.is_forgotten(&subject, self.publishing.patience() * MISSING_FOR)
+                {
+                    return Err(Error::unavailable(missing(&subject)));
+                }
+                self.untaken.found(&subject);
             }
             Ok(())
         })
@@ -82,6 +92,8 @@ const NO_JETSTREAM: &str =
 pub(super) fn capabilities(settings: &Settings) -> Capabilities {
     Capabilities::sink()
         .burst_max(BURST_MAX)
+        .burst_worth(BURST_WORTH)
+        .window(settings.publishing.window)
         .in_flight_max(settings.publishing.window)
         .payload_bytes_max(settings.publishing.message_bytes_max)
         .answers_within(answers_within(settings))
@@ -324,7 +336,7 @@ impl NatsBroker {
             Said::Acked => return Ok(()),
             Said::Duplicate(..) => unavailable("ack timeout", "the acknowledgement came late".to_owned()),
             Said::Untaken => {
-                *self.untaken.lock().unwrap_or_else(PoisonError::into_inner) = Some(subject());
+                self.untaken.note(&subject());
                 unavailable(
                     "missing stream",
                     format!("{} (or JetStream is off for this account)", missing(&subject())),

@@ -48,6 +48,7 @@ pub(super) fn capabilities(settings: &Settings) -> Capabilities {
     let answers_within = settings.link.connect_timeout + 2 * settings.link.answer_timeout;
     let capabilities = Capabilities::sink()
         .burst_max(BURST_MAX)
+        .window(settings.publishing.window)
         .in_flight_max(settings.publishing.window)
         .payload_bytes_max(settings.publishing.message_bytes_max)
         .answers_within(answers_within)
@@ -111,24 +112,32 @@ impl RedisBroker {
             _ => 0,
         };
         (there < wanted).then(|| {
-            let what = format!("{there} of {wanted} replicas have it (replicas)");
+            let what = format!("{there} of {wanted} replicas have what was added (replicas)");
             DeliverError::new(DeliverKind::Unavailable, "replicas", what)
         })
     }
 
-    /// Whether the server would take events: a command that may write, and does not, is refused as any other.
+    /// Whether the server would take events: a command that may write, and does not, is refused as any other. The replicas that are
+    /// wanted must have all that was added before: events that are added while one is away are not delivered by that, and would be
+    /// added again and again.
     async fn probe(&self) -> Result<()> {
         let stream = [self.settings.prefix.as_str(), PROBE].concat();
         let mut question = redis::cmd("XADD");
         question.arg(stream).arg("NOMKSTREAM").arg("*").arg("probe").arg(1);
-        let mut questions = Pipeline::with_capacity(1);
+        let mut questions = Pipeline::with_capacity(2);
         questions.add_command(question);
-        match self.publishing.ask(&questions).await?.pop() {
+        if let Some(wait) = self.wait_for_replicas() {
+            questions.add_command(wait);
+        }
+        let said = self.publishing.ask(&questions).await?;
+        match said.first() {
             // What is only about this key says nothing about others.
-            Some(Value::ServerError(error)) if !refused(&error).is_about_key => {
-                Err(refused(&error).into_error())
+            Some(Value::ServerError(error)) if !refused(error).is_about_key => {
+                Err(refused(error).into_error())
             }
-            Some(_) => Ok(()),
+            Some(_) => {
+                self.shortage(said.get(1)).map_or(Ok(()), |short| Err(Error::unavailable(short.message)))
+            }
             None => Err(Error::unavailable("Redis gave no answer")),
         }
     }

@@ -22,7 +22,7 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::moving::headers_of;
 use super::offsets::Note;
-use super::receipt::KEY;
+use super::receipt::{KEY, ORIGINAL};
 use super::topics::{Names, looker, places};
 use super::{blocking, told};
 use crate::broker::kafka::KafkaBroker;
@@ -205,6 +205,16 @@ impl KafkaBroker {
         let moving = &self.consume.moving;
         match fate {
             Fate::Keep => return Ok(0),
+            Fate::Redrive
+                if message.headers().is_some_and(|headers| wire::text(headers, ORIGINAL).is_some()) =>
+            {
+                tracing::warn!(
+                    topic = names.dead,
+                    offset = message.offset(),
+                    "a dead letter without its payload stays where it is"
+                );
+                return Ok(0);
+            }
             Fate::Redrive => {
                 let headers = headers_of(message.headers(), &Story::anew());
                 let key = key_of(message.headers());

@@ -6,17 +6,21 @@ use std::time::Duration;
 
 use posthaste_core::broker::{Count, Reason, Receipt, Trial};
 use posthaste_core::time::{Clock as _, SystemClock};
-use posthaste_core::{BoxFuture, Result};
+use posthaste_core::{BoxFuture, ErrorKind, Result};
 use rdkafka::message::{Message as _, OwnedHeaders};
 use tokio::time::sleep;
 
 use super::member::{DUE, Member};
 use super::moving::{headers_of, with};
 use super::state::Message;
-use crate::broker::story::Story;
+use crate::broker::story::{Story, cut_to};
 
 /// The key of a message that is dead, where its record has another one.
 pub(super) const KEY: &str = "posthaste-key";
+/// Where the payload of a dead letter is, if not in it: topic, partition and offset.
+pub(super) const ORIGINAL: &str = "posthaste-original";
+/// What a letter without a payload says of the error.
+const BRIEF: usize = 512;
 /// A message that could not be moved is not handed out again at once: a topic that takes nothing would keep everybody busy.
 const BRAKE: Duration = Duration::from_secs(1);
 
@@ -67,8 +71,13 @@ impl Hold {
         let headers = with(self.headers(), DUE, due.as_bytes());
         let topic = self.member().sources[self.message.at.0].names.retry.clone();
         let body = Arc::clone(&self.message.body);
-        let payload = body.payload().unwrap_or_default();
-        self.moved(&topic, body.key(), headers, payload).await
+        match self.put(&topic, body.key(), headers, body.payload().unwrap_or_default()).await {
+            Err(error) if error.kind() == ErrorKind::TooLarge && count == Count::Attempt => {
+                let why = format!("it failed, and is too large to wait for its next attempt: {error}");
+                self.bury(Reason::new("too large", why)).await
+            }
+            put => self.moved(put).await,
+        }
     }
 
     /// Dead, in the topic for that; settled here when that has it, and not before.
@@ -80,9 +89,46 @@ impl Hold {
         if let Some(key) = body.key() {
             headers = with(headers, KEY, key);
         }
-        let payload = body.payload().unwrap_or_default();
-        let name = self.name();
-        self.moved(&names.dead, Some(name.as_bytes()), headers, payload).await
+        let (name, payload) = (self.name(), body.payload().unwrap_or_default());
+        let put = self.put(&names.dead, Some(name.as_bytes()), headers, payload).await;
+        let put = match put {
+            // What was settled in the group's own topic is removed from it.
+            Err(error) if error.kind() == ErrorKind::TooLarge && !self.is_in_own_topic() => {
+                self.put_reference(&names.dead, &name).await
+            }
+            put => put,
+        };
+        self.moved(put).await
+    }
+
+    fn is_in_own_topic(&self) -> bool {
+        self.member().sources[self.message.at.0].is_own
+    }
+
+    /// Puts a dead letter of a message that is too large for one: its payload, and its headers if they are too large too, stay where
+    /// they are, and the letter says where that is.
+    async fn put_reference(&mut self, topic: &str, name: &str) -> Result<()> {
+        let body = Arc::clone(&self.message.body);
+        let place = format!("{}/{}/{}", body.topic(), self.message.at.1, self.message.offset);
+        let size = body.payload().map_or(0, <[u8]>::len);
+        if let Some(dead) = &mut self.story.dead {
+            let error = cut_to(&dead.reason.message, BRIEF);
+            dead.reason.message = format!(
+                "{error} (its payload of {size} bytes is too large for a dead letter: it is at {place}, topic, partition and offset)"
+            );
+        }
+        let mut put = Ok(());
+        for own in [body.headers(), None] {
+            let mut headers = with(headers_of(own, &self.story), ORIGINAL, place.as_bytes());
+            if let Some(key) = body.key() {
+                headers = with(headers, KEY, key);
+            }
+            put = self.put(topic, Some(name.as_bytes()), headers, &[]).await;
+            if !put.as_ref().is_err_and(|error| error.kind() == ErrorKind::TooLarge) {
+                break;
+            }
+        }
+        put
     }
 
     /// By which it is known among the dead: where it is now, and which event it is. Buried twice, it is there once; sent again and
@@ -96,17 +142,21 @@ impl Hold {
         headers_of(self.message.body.headers(), &self.story)
     }
 
-    /// Puts it elsewhere, and then settles it here.
-    async fn moved(
-        mut self,
+    /// Puts it elsewhere. What is another member's by now is moved by that one.
+    async fn put(
+        &self,
         topic: &str,
         key: Option<&[u8]>,
         headers: OwnedHeaders,
         payload: &[u8],
     ) -> Result<()> {
-        // What is another member's by now is moved by that one.
         self.member().holds(&self.message)?;
-        if let Err(error) = self.member().moving.put(topic, key, headers, Some(payload)).await {
+        self.member().moving.put(topic, key, headers, Some(payload)).await
+    }
+
+    /// It was put elsewhere, or not; if so, settles it here.
+    async fn moved(mut self, put: Result<()>) -> Result<()> {
+        if let Err(error) = put {
             if self.in_order {
                 // What is given back must come before what was behind it.
                 self.member().fail(error.to_string());

@@ -13,16 +13,18 @@ use posthaste_core::admin::{
     Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, Pace, Page, Record,
 };
 use posthaste_core::envelope::Envelope;
+use posthaste_core::telemetry::field;
 use posthaste_core::time::Timestamp;
-use posthaste_core::{BoxFuture, Error, Result};
+use posthaste_core::{BoxFuture, Error, ErrorKind, Result};
 
+use super::buried::original;
 use super::receipt::{moved, published_to};
 use super::told;
 use crate::broker::letter::{self, Fate, LOOK_BYTES_MAX, LOOK_MAX};
 use crate::broker::nats::NatsBroker;
 use crate::broker::nats::link::Live;
 use crate::broker::nats::naming;
-use crate::broker::nats::wire::{self, decode};
+use crate::broker::nats::wire::{self, Message, decode};
 use crate::broker::story::Story;
 
 impl Admin for NatsBroker {
@@ -179,36 +181,53 @@ impl NatsBroker {
             }
             match tell(record) {
                 Fate::Keep => {}
-                fate => {
-                    self.act(&live, &stream, fate, message).await?;
-                    applied.changed += 1;
-                }
+                fate => applied.changed += u64::from(self.act(&live, &stream, fate, message).await?),
             }
             applied.matched += 1;
         }
         Ok(())
     }
 
-    /// Takes one dead letter out of its stream: for ever, or to be handled again.
+    /// Takes one dead letter out of its stream: for ever, or to be handled again. Answers whether it did: one whose payload is elsewhere
+    /// can only be handled again if that is still there, and fits.
     async fn act(
         &self,
         live: &Arc<Live>,
         stream: &Stream<()>,
         fate: Fate,
         message: StreamMessage,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         if matches!(fate, Fate::Redrive) {
             let again = naming::again_of(&message.subject).ok_or_else(|| {
                 Error::rejected(format!("{:?} is no subject of a dead letter", message.subject))
             })?;
             let published = published_to(&message.headers).unwrap_or_default();
             // Sent twice it is one all the same.
-            let once = format!("{}/{}", self.settings.consuming.dead_stream, message.sequence);
-            let headers = moved(&message.headers, &Story::anew(), &published, Some(&once));
-            live.put(&again, headers, message.payload, self.consume.link.patience()).await?;
+            let (dead, time) = (&self.settings.consuming.dead_stream, message.time.unix_timestamp_nanos());
+            let once = format!("{dead}/{}/{time}", message.sequence);
+            let elsewhere = match original(live, &message).await {
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    return Ok(stays(message.sequence, &error.to_string()));
+                }
+                found => found?,
+            };
+            let is_elsewhere = elsewhere.is_some();
+            let (headers, payload) = elsewhere.map_or_else(
+                || (message.headers.clone(), message.payload),
+                |found| (found.headers, found.payload),
+            );
+            let headers = moved(&headers, &Story::anew(), &published, Some(&once));
+            let letter = Message { subject: again, headers, payload };
+            if is_elsewhere && wire::size(&letter) > live.max_payload() {
+                return Ok(stays(
+                    message.sequence,
+                    "it is larger than the server's max_payload with what is written on it",
+                ));
+            }
+            live.put(letter, self.consume.link.patience()).await?;
         }
         let deleted = stream.delete_message(message.sequence).await;
-        deleted.map(drop).map_err(|error| told("take a dead letter out of its stream", &error))
+        deleted.map(|_| true).map_err(|error| told("take a dead letter out of its stream", &error))
     }
 
     /// A dead letter as an operator sees it.
@@ -226,6 +245,12 @@ impl NatsBroker {
         let story = Story::read(|name| wire::text(headers, name));
         letter::record(filter, envelope, message.payload.len() as u64, Timestamp::from_micros(micros), &story)
     }
+}
+
+/// A dead letter that cannot be sent again; others can.
+fn stays(sequence: u64, why: &str) -> bool {
+    tracing::warn!({ field::ERROR } = why, sequence, "a dead letter stays where it is");
+    false
 }
 
 /// What a consumer has not handed out, and what is not settled; nothing if it is not there.

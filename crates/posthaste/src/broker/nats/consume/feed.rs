@@ -14,7 +14,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 use tracing::warn;
 
 use super::notes::{NatsTrial, Note};
-use super::pull::{Pulls, delivery_of};
+use super::pull::{Handed, Pulls, delivery_of};
 use super::receipt::{Hold, Line, NatsReceipt, published_to};
 use super::{Source, told};
 use crate::broker::nats::link::{Link, Live};
@@ -153,7 +153,8 @@ impl NatsFeed {
 
     fn message(&mut self, message: Message) {
         let Some(reply) = message.reply else { return };
-        let Some((stream, consumer, delivered, sequence)) = delivery_of(&reply) else { return };
+        let Some(handed) = delivery_of(&reply) else { return };
+        let Handed { stream, consumer, delivered, sequence, nanos } = handed;
         let is_it = |source: &Arc<Source>| source.stream == stream && source.names.consumer == consumer;
         let Some(index) = self.sources.iter().position(is_it) else { return };
         self.pulls.took(index);
@@ -165,6 +166,7 @@ impl NatsFeed {
             line: Arc::clone(&self.line),
             source,
             sequence,
+            nanos,
             delivered,
             subject: published_to(&headers).unwrap_or_else(|| message.subject.to_string()),
             story: Story::read(|name| wire::text(&headers, name)),

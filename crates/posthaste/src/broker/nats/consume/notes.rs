@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use super::told;
 use crate::broker::nats::link::Link;
 use crate::broker::nats::settings::Consuming;
+use crate::broker::nats::wire::Message;
 use crate::broker::story::Story;
 
 /// How many events whose notes could not be taken back a process remembers.
@@ -97,7 +98,9 @@ impl Notes {
     /// Notes this in place of what was there.
     pub(super) async fn write(&self, subject: &str, note: &Note) -> Result<()> {
         let live = self.link.live().await?;
-        live.put(subject, HeaderMap::new(), note.text(), self.link.patience()).await
+        let message =
+            Message { subject: subject.to_owned(), headers: HeaderMap::new(), payload: note.text() };
+        live.put(message, self.link.patience()).await
     }
 
     /// Forgets it.

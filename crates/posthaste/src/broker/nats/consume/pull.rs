@@ -77,10 +77,21 @@ impl Pulls {
     }
 }
 
-/// What the subject says by which a delivery is answered: the stream, the consumer, how often it was handed out, and its number.
-///
-/// `$JS.ACK.<stream>.<consumer>.<delivered>.<sequence>.…`, or with a domain and an account's hash before the stream.
-pub(super) fn delivery_of(reply: &str) -> Option<(&str, &str, u32, u64)> {
+/// What the subject says by which a delivery is answered.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Handed<'a> {
+    pub(super) stream: &'a str,
+    pub(super) consumer: &'a str,
+    /// How often it was handed out.
+    pub(super) delivered: u32,
+    /// Its number in the stream.
+    pub(super) sequence: u64,
+    /// When the stream has taken it, in nanoseconds.
+    pub(super) nanos: i128,
+}
+
+/// `$JS.ACK.<stream>.<consumer>.<delivered>.<sequence>.<…>.<time>.…`, or with a domain and an account's hash before the stream.
+pub(super) fn delivery_of(reply: &str) -> Option<Handed<'_>> {
     let words: Vec<&str> = reply.split('.').collect();
     let rest = match words.as_slice() {
         ["$JS", "ACK", rest @ ..] if rest.len() == 7 => rest,
@@ -88,7 +99,8 @@ pub(super) fn delivery_of(reply: &str) -> Option<(&str, &str, u32, u64)> {
         _ => return None,
     };
     let delivered = u32::try_from(rest[2].parse::<u64>().ok()?).unwrap_or(u32::MAX);
-    Some((rest[0], rest[1], delivered, rest[3].parse().ok()?))
+    let (sequence, nanos) = (rest[3].parse().ok()?, rest[5].parse().ok()?);
+    Some(Handed { stream: rest[0], consumer: rest[1], delivered, sequence, nanos })
 }
 
 #[cfg(test)]
@@ -116,9 +128,11 @@ mod tests {
     #[test]
     fn a_delivery_is_known_by_its_reply_subject() {
         let plain = "$JS.ACK.orders.g~t.2.7.9.1700000000.0";
-        assert_eq!(delivery_of(plain), Some(("orders", "g~t", 2, 7)));
+        let handed =
+            Handed { stream: "orders", consumer: "g~t", delivered: 2, sequence: 7, nanos: 1_700_000_000 };
+        assert_eq!(delivery_of(plain).as_ref(), Some(&handed));
         let with_domain = "$JS.ACK.hub.ABC.orders.g~t.2.7.9.1700000000.0.tok";
-        assert_eq!(delivery_of(with_domain), Some(("orders", "g~t", 2, 7)));
+        assert_eq!(delivery_of(with_domain), Some(handed));
         assert_eq!(delivery_of("_INBOX.x.1"), None);
     }
 }

@@ -5,16 +5,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use async_nats::jetstream::stream::RetentionPolicy;
 use async_nats::{HeaderMap, Subject};
 use bytes::Bytes;
 use posthaste_core::broker::{Count, Reason, Receipt};
-use posthaste_core::{BoxFuture, Result};
+use posthaste_core::{BoxFuture, Error, Result};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
+use super::buried::Body;
 use super::notes::{Notes, Records};
 use super::{Source, told};
-use crate::broker::nats::link::Link;
+use crate::broker::nats::link::{Link, Live};
 use crate::broker::nats::wire::{self, ID, MSG_ID};
 use crate::broker::story::{OURS, Story};
 
@@ -156,6 +158,8 @@ pub(super) struct Hold {
     pub(super) reply: Subject,
     /// The message's number in its stream.
     pub(super) sequence: u64,
+    /// When the stream has taken it, in nanoseconds: a stream that was deleted and made anew counts from 1 again.
+    pub(super) nanos: i128,
     /// How often it was handed out, with this time.
     pub(super) delivered: u32,
     pub(super) headers: HeaderMap,
@@ -206,13 +210,7 @@ impl Hold {
     pub(super) async fn bury(mut self, reason: Reason) -> Result<()> {
         self.story.failed(self.attempt(), Count::Attempt);
         self.story.died(&self.source.names.consumer, reason);
-        let from = format!("{}/{}/{}", self.source.stream, self.source.names.consumer, self.sequence);
-        let headers = moved(&self.headers, &self.story, &self.subject, Some(&from));
-        let put = async {
-            let live = self.line.link.live().await?;
-            live.put(&self.source.names.dead, headers, self.payload.clone(), self.line.link.patience()).await
-        };
-        match put.await {
+        match self.put_letter().await {
             Ok(()) => self.ack().await,
             Err(error) => {
                 sleep(BRAKE).await;
@@ -220,6 +218,43 @@ impl Hold {
             }
         }
     }
+}
+
+impl Hold {
+    /// Puts the dead letter into its stream.
+    async fn put_letter(&self) -> Result<()> {
+        let Source { stream, names, .. } = &*self.source;
+        let once = format!("{stream}/{}/{}/{}", names.consumer, self.sequence, self.nanos);
+        let body = Body {
+            headers: &self.headers,
+            payload: &self.payload,
+            subject: &self.subject,
+            stream,
+            sequence: self.sequence,
+            nanos: self.nanos,
+        };
+        let live = self.line.link.live().await?;
+        let letter = body.letter(&self.story, &names.dead, &once, live.max_payload());
+        if !letter.is_whole {
+            keeps_what_is_acknowledged(&live, stream).await?;
+        }
+        live.put(letter.message, self.line.link.patience()).await
+    }
+}
+
+/// Sees to it that a message which is acknowledged stays in its stream: a dead letter that only refers to it would lose it otherwise.
+///
+/// # Errors
+/// `Unavailable` if it would be removed.
+async fn keeps_what_is_acknowledged(live: &Live, stream: &str) -> Result<()> {
+    let found = live.jetstream.get_stream(stream).await;
+    let found = found.map_err(|error| told(&format!("look at the stream {stream:?}"), &error))?;
+    if found.cached_info().config.retention == RetentionPolicy::Limits {
+        return Ok(());
+    }
+    Err(Error::unavailable(format!(
+        "the message is too large for a dead letter, and the stream {stream:?} would remove it when it is acknowledged; raise the server's max_payload"
+    )))
 }
 
 impl Drop for Hold {
@@ -251,10 +286,14 @@ pub(super) fn moved(headers: &HeaderMap, story: &Story, subject: &str, once: Opt
         .chain(once.map(|once| (MSG_ID, once)));
     for (name, value) in own {
         // An error's text may have several lines.
-        let value: String = value.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let _ = wire::put(&mut new, name, &value);
+        let _ = wire::put(&mut new, name, &of_one_line(value));
     }
     new
+}
+
+/// As a header can carry it.
+pub(super) fn of_one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// Where a message was published to, if it was moved since.
