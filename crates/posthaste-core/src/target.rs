@@ -137,6 +137,11 @@ pub enum OrderKept {
 pub struct Capabilities {
     /// Parcels per [`Target::deliver`].
     pub burst_max: u32,
+    /// So many parcels are worth a [`Target::deliver`] while much is on its way: what a burst costs beyond its parcels decides. A lane
+    /// gathers no more than a quarter of its window.
+    pub burst_worth: u32,
+    /// The window of a lane that was given none.
+    pub window: u32,
     /// Unanswered parcels at once; a lane's window is cut to it.
     pub in_flight_max: u32,
     /// The largest payload it takes; larger ones are dead with code `too large`.
@@ -161,11 +166,19 @@ pub struct Capabilities {
 /// Brokers take back what was not acknowledged within half an hour or so; a key need not wait nearly so long.
 const HOLD_MAX: Duration = Duration::from_secs(300);
 
+/// What a lane may have unanswered, unless it or its target says otherwise.
+const WINDOW: u32 = 1_000;
+
 impl Capabilities {
+    /// How long the first parcels of a burst wait for the others, at most, while the target has enough to do.
+    pub const GATHER: Duration = Duration::from_millis(2);
+
     /// A target that takes bursts of a thousand, as many at once as the window allows, of any size, and cannot be consumed from.
     pub fn sink() -> Self {
         Self {
             burst_max: 1_000,
+            burst_worth: u32::MAX,
+            window: WINDOW,
             in_flight_max: u32::MAX,
             payload_bytes_max: u64::MAX,
             answers_within: Duration::ZERO,
@@ -182,6 +195,30 @@ impl Capabilities {
     #[must_use]
     pub fn burst_max(mut self, parcels: u32) -> Self {
         self.burst_max = parcels.max(1);
+        self
+    }
+
+    /// So many parcels are worth a burst while much is on its way.
+    #[must_use]
+    pub fn burst_worth(mut self, parcels: u32) -> Self {
+        self.burst_worth = parcels.max(1);
+        self
+    }
+
+    /// How many parcels are worth a burst while `in_flight` of `window` are out; fewer wait for others, for [`GATHER`](Self::GATHER) at
+    /// most. Answers come a few at a time, and a burst for each few may cost a target as much as a full one does: so while more than
+    /// half of the window is out, a burst waits until it is worth it.
+    pub fn worth_sending(&self, window: usize, in_flight: usize) -> usize {
+        if in_flight <= window / 2 {
+            return 1;
+        }
+        (self.burst_max.min(self.burst_worth) as usize).min(window / 4).max(1)
+    }
+
+    /// A lane that was given no window has this one.
+    #[must_use]
+    pub fn window(mut self, parcels: u32) -> Self {
+        self.window = parcels.max(1);
         self
     }
 
@@ -240,5 +277,20 @@ impl Capabilities {
         self.delayed_release = true;
         self.release_in_order = true;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_worth_a_burst_is_the_target_s_to_say_and_a_quarter_of_the_window_at_most() {
+        let dear = Capabilities::sink().burst_max(500);
+        assert_eq!((dear.worth_sending(1_000, 501), dear.worth_sending(4_000, 2_001)), (250, 500));
+        assert_eq!(dear.worth_sending(1_000, 500), 1, "where little is on its way nothing waits");
+        let cheap = dear.burst_worth(50);
+        assert_eq!((cheap.worth_sending(5_000, 4_900), cheap.worth_sending(100, 90)), (50, 25));
+        assert_eq!(cheap.worth_sending(1, 1), 1);
     }
 }

@@ -269,7 +269,8 @@ impl State {
         if dry_run {
             return Applied::new(matched, 0);
         }
-        for (name, seq) in ended {
+        // What stays keeps its rows: without one it would count as delivered there.
+        for (name, seq) in ended.into_iter().filter(|(_, seq)| going.binary_search(seq).is_ok()) {
             let lane = self.lanes.get_mut(&name).expect("the row was found in it");
             if lane.parked.remove(&seq).is_some_and(|row| row.state == ParkedState::Dead) {
                 lane.discarded += 1;

@@ -10,8 +10,6 @@ use crate::retry::{Backoff, RetryPolicy};
 use crate::target::{Answer, Capabilities, Target};
 use crate::{BoxFuture, BoxStream};
 
-/// Events sent and not answered, unless configured.
-const WINDOW: u32 = 1_000;
 /// Bytes read and not settled, unless configured.
 const WINDOW_BYTES: u64 = 16 * 1024 * 1024;
 /// From sending to answer, unless configured.
@@ -31,7 +29,8 @@ pub struct Lane {
     pub(super) spec: LaneSpec,
     pub(super) target: Arc<dyn Target>,
     pub(super) policy: Arc<dyn RetryPolicy>,
-    pub(super) window: u32,
+    /// What its target proposes, if nobody has said it.
+    pub(super) window: Option<u32>,
     pub(super) window_bytes: u64,
     pub(super) unsettled_max: usize,
     pub(super) timeout: Duration,
@@ -48,7 +47,7 @@ impl Lane {
             spec: LaneSpec::new(name.parse()?),
             target: Arc::new(Nowhere(Capabilities::sink())),
             policy: Arc::new(Backoff::default()),
-            window: WINDOW,
+            window: None,
             window_bytes: WINDOW_BYTES,
             unsettled_max: UNSETTLED_MAX,
             timeout: TIMEOUT,
@@ -107,10 +106,11 @@ impl Lane {
         self
     }
 
-    /// Sends at most so many events without an answer.
+    /// Sends at most so many events without an answer, and no more than the target takes. Unless it is said, the target proposes how
+    /// many: 1,000, or what its URL says where that is worth more ([`Capabilities::window`]).
     #[must_use]
     pub fn window(mut self, events: u32) -> Self {
-        self.window = events.max(1);
+        self.window = Some(events.max(1));
         self
     }
 
@@ -153,9 +153,10 @@ impl Lane {
         if own.is_zero() { self.timeout } else { self.timeout.max(own + ANSWER_SLACK) }
     }
 
-    /// How many events may be unanswered: the window, cut to what the target takes.
+    /// How many events may be unanswered: the window, or what the target proposes, cut to what it takes.
     pub(super) fn in_flight_max(&self) -> u32 {
-        self.window.min(self.target.capabilities().in_flight_max).max(1)
+        let can = self.target.capabilities();
+        self.window.unwrap_or(can.window).min(can.in_flight_max).max(1)
     }
 }
 
@@ -180,5 +181,24 @@ impl Target for Nowhere {
 
     fn ping(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async { Err(crate::Error::config("this lane has no target; give it one with `to`")) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn to(capabilities: Capabilities) -> Lane {
+        Lane::named("main").unwrap().to(Arc::new(Nowhere(capabilities)))
+    }
+
+    #[test]
+    fn a_lane_without_a_window_has_the_one_that_its_target_proposes() {
+        assert_eq!(to(Capabilities::sink()).in_flight_max(), 1_000);
+        let can = Capabilities::sink().window(5_000).in_flight_max(6_000);
+        assert_eq!(to(can.clone()).in_flight_max(), 5_000);
+        assert_eq!(to(can.clone()).window(7).in_flight_max(), 7, "what was said wins");
+        assert_eq!(to(can.clone()).window(9_000).in_flight_max(), 6_000, "as far as the target takes it");
+        assert_eq!(to(can.in_flight_max(40)).in_flight_max(), 40);
     }
 }

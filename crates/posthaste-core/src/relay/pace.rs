@@ -20,6 +20,8 @@ pub(super) enum Need {
     Urgent,
     /// There are so many answers that the lane would have to stop without it.
     Full,
+    /// Nothing is under way that could be recorded with it, and nothing comes before it is.
+    Last,
 }
 
 /// Keeps the rhythm of settling under one lease, and this relay's own idea of how long the lease lasts.
@@ -63,6 +65,7 @@ impl Pace {
             Need::Urgent => renewal.min(self.settled + breath.min(self.length / 6)),
             // So many answers at once are few settles per event, however often they come; half of the time is for them.
             Need::Full => renewal.min(self.settled + self.took),
+            Need::Last => self.settled,
         }
     }
 
@@ -108,6 +111,7 @@ mod tests {
         let end = start + Duration::from_millis(200);
         pace.settled(start, end);
         assert_eq!(pace.settle_at(Need::Full), end + Duration::from_millis(200));
+        assert_eq!(pace.settle_at(Need::Last), end, "nothing is gained by waiting");
         assert_eq!(pace.settle_at(Need::Some), end + Duration::from_secs(4));
     }
 }

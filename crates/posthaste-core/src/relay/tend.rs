@@ -82,6 +82,10 @@ impl Tender<'_> {
         self.meters.state(State::Active);
         let mut drive = Drive::new(self, &lease, since, Until::Stopped);
         let end = drive.run(stopped).instrument(span.clone()).await;
+        if matches!(end, Err(_) | Ok(End::Lost)) {
+            // What was never sent need not count as an attempt when it is taken back.
+            lease.note_unsent(drive.unsent());
+        }
         if drive.has_settled() {
             // The store did its work meanwhile: what fails now is a new outage, with a log line and short pauses of its own.
             outage.over();

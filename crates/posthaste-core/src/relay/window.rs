@@ -46,10 +46,10 @@ impl Window {
         self.ready.len()
     }
 
-    /// The key by which this event is ordered; replays stand outside the order.
+    /// The key by which this event is ordered, unless it stands outside the order.
     pub(super) fn ordering_key<'a>(&self, claimed: &'a Claimed) -> Option<&'a str> {
         match self.order {
-            Order::PerKey if !claimed.parcel.replay => claimed.parcel.envelope.key.as_deref(),
+            Order::PerKey if !claimed.parcel.outside_order => claimed.parcel.envelope.key.as_deref(),
             _ => None,
         }
     }
@@ -169,6 +169,17 @@ mod tests {
         window.take_in(event(1, Some("a"), false));
         window.take_in(event(2, Some("a"), false));
         assert_eq!(tickets(&window.take_burst(10)), [1, 2]);
+    }
+
+    #[test]
+    fn a_replay_that_keeps_its_order_waits_for_its_key() {
+        let mut window = Window::new(Order::PerKey);
+        for seq in 1..=2 {
+            let mut again = event(seq, Some("a"), true);
+            again.parcel = again.parcel.in_order();
+            window.take_in(again);
+        }
+        assert_eq!(tickets(&window.take_burst(10)), [1]);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::exit::Failure;
 /// What the bare clients publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message {
-    /// A payload and nothing else.
+    /// A payload, and a key where that decides the place.
     Raw,
     /// What the target sends: with id, key and the attributes of CloudEvents, which the broker has to read for every message.
     Same,

@@ -7,10 +7,10 @@ use futures_util::StreamExt as _;
 use futures_util::stream::SelectAll;
 use posthaste::envelope::Envelope;
 use posthaste::store::Parcel;
-use posthaste::target::Target;
+use posthaste::target::{Answer, Capabilities, Target};
 use posthaste::time::Timestamp;
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::PublishArgs;
 use super::bed::{self, Bed, Load, Message};
@@ -56,32 +56,45 @@ async fn rounds(args: &PublishArgs, bed: &dyn Bed) -> Result<Summary, Failure> {
     Ok(Summary { bench: "publish", sides: ["target", "raw"], rounds, facts })
 }
 
-/// Bursts as a relay sends them: so many at once that the window is full, and more when a fair part of it is free again.
+/// Bursts as a relay sends them: so many at once that the window is full, and more when that is worth it again or was waited for.
 async fn round(target: &dyn Target, load: Load) -> Result<Round, Failure> {
-    let burst_max = u64::from(target.capabilities().burst_max).max(1);
-    let window = (load.window as u64).min(u64::from(target.capabilities().in_flight_max)).max(1);
-    let worth_it = burst_max.min(window / 4).max(1);
-    let start = Instant::now();
+    let can = target.capabilities();
+    let (burst_max, window) =
+        (can.burst_max.max(1) as usize, load.window.min(can.in_flight_max as usize).max(1));
+    let (start, all) = (Instant::now(), usize::try_from(load.events).unwrap_or(usize::MAX));
     let (mut bursts, mut sent, mut answered) = (SelectAll::new(), 0, 0);
-    while answered < load.events {
-        let burst = burst_max.min(window - (sent - answered)).min(load.events - sent);
-        if burst > 0 && (burst >= worth_it || sent + burst == load.events) {
-            bursts
-                .push(target.deliver((sent..sent + burst).map(|number| parcel(number, load.size)).collect()));
-            sent += burst;
-            continue;
+    let mut send_by = None;
+    while answered < all {
+        let (out, now) = (sent - answered, Instant::now());
+        let fits = window.saturating_sub(out).min(all - sent);
+        let is_worth_it = fits >= can.worth_sending(window, out);
+        if fits > 0 && (is_worth_it || now >= *send_by.get_or_insert(now + Capabilities::GATHER)) {
+            send_by = None;
+            for first in (sent..sent + fits).step_by(burst_max) {
+                let burst = first..(first + burst_max).min(sent + fits);
+                bursts.push(target.deliver(burst.map(|number| parcel(number, load.size)).collect()));
+            }
+            sent += fits;
         }
-        let answer = bursts.next().await;
-        let answer =
-            answer.ok_or_else(|| Failure::new(Code::Target, "publish: some events had no answer"))?;
-        answer.result.map_err(|error| Failure::new(Code::Target, format!("publish: {error}")))?;
-        answered += 1;
+        let next = match send_by {
+            Some(by) => {
+                timeout_at(by, bursts.next()).await.map_or(Ok(None), |answer| hear(answer).map(Some))?
+            }
+            None => Some(hear(bursts.next().await)?),
+        };
+        answered += usize::from(next.is_some());
     }
-    Ok(Round { side: "target", events: answered, took: start.elapsed() })
+    Ok(Round { side: "target", events: load.events, took: start.elapsed() })
+}
+
+fn hear(answer: Option<Answer>) -> Result<(), Failure> {
+    let failed = |why: &str| Failure::new(Code::Target, format!("publish: {why}"));
+    let answer = answer.ok_or_else(|| failed("some events had no answer"))?;
+    answer.result.map_err(|error| failed(&error.to_string()))
 }
 
 /// Each with an id of its own: a broker that knows ids would not store it otherwise.
-fn parcel(number: u64, size: usize) -> Parcel {
+fn parcel(number: usize, size: usize) -> Parcel {
     let mut event = Envelope::new("bench.event", vec![b'x'; size]);
     event.source = "/posthaste/bench".to_owned();
     event.key = Some(format!("key-{}", number % 1_000));

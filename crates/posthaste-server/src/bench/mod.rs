@@ -57,7 +57,7 @@ pub struct RelayArgs {
     /// With a broker: whether a lane keeps the order of a key
     #[arg(long, value_enum, default_value_t = LaneOrder::Key)]
     pub order: LaneOrder,
-    /// With a broker: how many events may be unanswered, of the lane as of the bare client
+    /// With a broker or --engine table: how many events may be unanswered, of the lane as of the bare client
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub window: u32,
     /// With RabbitMQ: of which type the queue is
@@ -75,6 +75,9 @@ pub struct RelayArgs {
     /// Also time claims while so many rows of an outbox table wait, and while 100,000 do (with --engine table)
     #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u64).range(100_000..=100_000_000))]
     pub backlog: Option<u64>,
+    /// With --engine table: what ids the rows have
+    #[arg(long, value_enum, default_value_t = Ids::Random)]
+    pub ids: Ids,
     /// Also relay the same events with another engine (Postgres)
     #[arg(long, value_enum, value_name = "ENGINE")]
     pub against: Option<Against>,
@@ -91,6 +94,15 @@ pub enum Engine {
     Log,
     /// In an outbox table of somebody else, whose rows carry their state
     Table,
+}
+
+/// What ids the rows of an outbox table have. Every claim and every outcome writes into the index of the primary key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Ids {
+    /// As gen_random_uuid() gives them, all over that index
+    Random,
+    /// UUIDs of version 7, at its end
+    ByTime,
 }
 
 /// What the log engine is compared with.

@@ -60,6 +60,8 @@ impl Sources {
         if is_reference {
             let notes = reference::overlay(&self.environment, &mut settings, &mut problems);
             self.environment.note(notes);
+        } else if self.reference {
+            self.environment.note(reference::not_counted(&self.environment).into_iter().collect());
         }
         self.environment.overlay(&mut settings, &mut problems);
         for Flag { flag, path, value } in self.flags {

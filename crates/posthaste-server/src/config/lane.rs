@@ -25,8 +25,8 @@ pub struct LaneConfig {
     pub order: Order,
     /// What a dead event does to its key.
     pub on_dead: OnDead,
-    /// How many events may be sent and not answered.
-    pub window: u32,
+    /// How many events may be sent and not answered; unless it is said, as many as the target proposes.
+    pub window: Option<u32>,
     /// How many bytes these may have together.
     pub window_bytes: u64,
     /// How long an event's answer may take.
@@ -49,7 +49,7 @@ impl LaneConfig {
             start: section.convert("start", start),
             order: section.choice("order", &orders),
             on_dead: section.choice("on_dead", &[("go on", OnDead::GoOn), ("block", OnDead::Block)]),
-            window: section.integer("window", 1..=100_000),
+            window: Some(section.integer("window", 0..=100_000)).filter(|events| *events > 0),
             window_bytes: section.size("window_bytes", 64 * 1024..=1024 * 1024 * 1024),
             timeout: section.duration("timeout"),
             retry: section.table("retry", retry::read),

@@ -34,6 +34,19 @@ pub(super) fn counts(environment: &Environment) -> bool {
     environment.get(SWITCH).is_some()
 }
 
+/// A note about variables that are set and do not count, because nothing says that they do. What any program may have (`ENVIRONMENT`,
+/// `SERVER_PORT`) is not worth one.
+pub(super) fn not_counted(environment: &Environment) -> Option<String> {
+    const OWN: [&str; 6] =
+        ["STORAGE_", "PUBLISHER_", "BATCH_SIZE", "LEASE_TIMEOUT", "REAP_BATCH_SIZE", "RETRY_"];
+    let is_own = |name: &&str| OWN.iter().any(|own| name.starts_with(own));
+    let set: Vec<_> = VARIABLES.iter().map(|(name, _)| *name).filter(is_own).collect();
+    let set: Vec<_> = set.into_iter().filter(|name| environment.get(name).is_some()).collect();
+    (!counts(environment) && !set.is_empty()).then(|| {
+        format!("{} do not count without {SWITCH}, the variable of the reference relay", set.join(", "))
+    })
+}
+
 /// The reference's defaults, below everything that somebody set.
 pub(super) fn defaults() -> Table {
     let mut settings = Table::default();

@@ -113,7 +113,8 @@ pub fn build(config: &Config, store: Arc<dyn Backend>, targets: &Targets) -> Res
         let mut built = build_lane(name.as_str(), lane)?.to(Arc::clone(&opened.target)).lease(*lease);
         if config.store.table.is_some() {
             // What is answered and not recorded comes again after a crash; the owners of other relays expect a batch or two.
-            built = built.unsettled_max(lane.window as usize * TABLE_WINDOWS);
+            let window = lane.window.unwrap_or(opened.target.capabilities().window);
+            built = built.unsettled_max(window as usize * TABLE_WINDOWS);
         }
         relay = relay.lane(built);
     }
@@ -121,15 +122,18 @@ pub fn build(config: &Config, store: Arc<dyn Backend>, targets: &Targets) -> Res
 }
 
 fn build_lane(name: &str, lane: &LaneConfig) -> Result<Lane> {
-    Ok(Lane::named(name)?
+    let built = Lane::named(name)?
         .topics(lane.topics.iter().map(|pattern| pattern.as_str()))?
         .start(lane.start)
         .order(lane.order)
         .on_dead(lane.on_dead)
-        .window(lane.window)
         .window_bytes(lane.window_bytes)
         .timeout(lane.timeout)
-        .retry(lane.retry.clone()))
+        .retry(lane.retry.clone());
+    Ok(match lane.window {
+        Some(events) => built.window(events),
+        None => built,
+    })
 }
 
 /// The host's name and a random suffix, so that people see where a relay runs and two on one host differ.

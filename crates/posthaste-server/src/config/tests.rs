@@ -52,7 +52,7 @@ fn the_default_file_has_every_key_of_the_schema_and_no_other() {
     let lane = config.lanes.values().next().unwrap();
     assert_eq!(lane.topics.iter().map(ToString::to_string).collect::<Vec<_>>(), ["#"]);
     assert_eq!((lane.order, lane.on_dead, lane.start), (Order::PerKey, OnDead::GoOn, Start::Beginning));
-    assert_eq!((lane.window, lane.window_bytes), (1_000, 16 << 20));
+    assert_eq!((lane.window, lane.window_bytes), (None, 16 << 20), "the target proposes one");
     assert_eq!(lane.timeout, Duration::from_secs(5));
     assert_eq!(lane.retry, Backoff::default());
 }
@@ -97,7 +97,7 @@ fn later_layers_win_key_by_key() {
     assert_eq!(config.relay.grace, Duration::from_secs(3), ".env covers the file");
     assert_eq!(environment.api_key(), Some("ph_x"));
     let lane = &config.lanes[&"my-lane".parse().unwrap()];
-    assert_eq!(lane.window, 7);
+    assert_eq!(lane.window, Some(7));
     assert_eq!(lane.topics.iter().map(ToString::to_string).collect::<Vec<_>>(), ["orders", "stock.*"]);
     let retry = Backoff::exponential(Duration::from_secs(2)).factor(3.0).jitter(Jitter::Full);
     assert_eq!(lane.retry, retry, "tables are joined key by key");
@@ -107,7 +107,7 @@ fn later_layers_win_key_by_key() {
 fn what_all_lanes_share_is_said_once() {
     let settings = file("[lanes.\"*\"]\nto = \"null:\"\nwindow = 9\n[lanes.a]\n[lanes.b]\nwindow = 3");
     let config = Config::read(&settings).unwrap();
-    assert_eq!(config.lanes.values().map(|lane| lane.window).collect::<Vec<_>>(), [9, 3]);
+    assert_eq!(config.lanes.values().map(|lane| lane.window).collect::<Vec<_>>(), [Some(9), Some(3)]);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn each_wrong_value_is_refused() {
         ("[lanes.a]", "lanes.a.to is missing"),
         ("[lanes.a]\nto = \"gopher://x\"", "there is no target for gopher:"),
         ("[lanes.\"a b\"]\nto = \"null:\"", "the lane name \"a b\" cannot be used"),
-        ("[lanes.a]\nto = \"null:\"\nwindow = 0", "must be a whole number from 1 to"),
+        ("[lanes.a]\nto = \"null:\"\nwindow = -1", "must be a whole number from 0 to"),
         ("[lanes.a]\nto = \"null:\"\norder = \"total\"", "write \"key\" or \"none\""),
         ("[lanes.a]\nto = \"null:\"\nstart = \"monday\"", "is not a start"),
         (

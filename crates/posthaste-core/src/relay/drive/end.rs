@@ -4,7 +4,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Drive, End, Leaving, Until};
 use crate::Result;
-use crate::store::{Outcome, Then};
+use crate::store::{Outcome, Settled, Then, Ticket};
 
 impl Drive<'_> {
     /// Leaves within the grace period; if the lane is leaving already, for the reason that it has.
@@ -21,6 +21,14 @@ impl Drive<'_> {
         for ticket in self.window.take_unsent() {
             self.record(ticket, Outcome::Released);
         }
+    }
+
+    /// What was claimed and never sent, where the lease cannot be given up any more.
+    pub(in crate::relay) fn unsent(&mut self) -> Vec<Ticket> {
+        let mut unsent = self.window.take_unsent();
+        let is_unsent = |settled: &&Settled| matches!(settled.outcome, Outcome::Released | Outcome::Behind);
+        unsent.extend(self.outcomes.iter().filter(is_unsent).map(|settled| settled.ticket));
+        unsent
     }
 
     /// Whether there is nothing left to wait for.

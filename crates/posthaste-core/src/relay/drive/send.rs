@@ -1,17 +1,12 @@
 //! Sending what is ready.
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 
 use super::Drive;
 use crate::crash;
 use crate::relay::burst::Burst;
 use crate::store::Claimed;
-use crate::target::{DeliverError, DeliverKind};
-
-/// How long the first events of a burst wait for the others, at most, while the target has enough to do.
-const GATHER: Duration = Duration::from_millis(2);
+use crate::target::{Capabilities, DeliverError, DeliverKind};
 
 impl Drive<'_> {
     pub(super) fn send(&mut self) {
@@ -22,7 +17,7 @@ impl Drive<'_> {
         }
         let target = self.lane.target.as_ref();
         let burst_max = target.capabilities().burst_max.max(1) as usize;
-        if self.gathers(burst_max, now) {
+        if self.gathers(now) {
             return;
         }
         self.send_by = None;
@@ -38,17 +33,15 @@ impl Drive<'_> {
         }
     }
 
-    /// Whether to wait for more to send. Answers come a few at a time, and a burst for each few would cost a target as much
-    /// as a full one does. So while more than half of the width is out, a burst waits until it is worth it; not for long,
-    /// because what is out may never be answered.
-    fn gathers(&mut self, burst_max: usize, now: Instant) -> bool {
+    /// Whether to wait for more to send, until a burst is worth it; not for long, because what is out may never be answered.
+    fn gathers(&mut self, now: Instant) -> bool {
         let (ready, in_flight) = (self.window.ready(), self.window.in_flight());
-        let worth_it = burst_max.min(self.width / 4);
+        let worth_it = self.lane.target.capabilities().worth_sending(self.width, in_flight);
         let fits = ready.min(self.width.saturating_sub(in_flight));
-        if fits == 0 || fits >= worth_it || in_flight <= self.width / 2 {
+        if fits == 0 || fits >= worth_it {
             return false;
         }
-        now < *self.send_by.get_or_insert(now + GATHER)
+        now < *self.send_by.get_or_insert(now + Capabilities::GATHER)
     }
 
     /// Answers are kept until they are stored, so there is a bound for them too.

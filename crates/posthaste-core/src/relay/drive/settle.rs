@@ -34,7 +34,9 @@ impl Drive<'_> {
         let something = !self.outcomes.is_empty() || self.unrecorded;
         let full = self.outcomes.len() >= self.lane.unsettled_max / 2;
         let idle = self.until == Until::Idle && something && self.window.in_flight() == 0;
+        let last = idle && self.dry && self.claim.is_none();
         self.pace.settle_at(match () {
+            () if last => Need::Last,
             () if full => Need::Full,
             () if idle || self.parks || self.report_next.is_some() => Need::Urgent,
             () if something => Need::Some,

@@ -96,9 +96,9 @@ fn options() -> AdminOptions {
     AdminOptions::new().request_timeout(Some(ANSWERED_WITHIN)).operation_timeout(Some(ANSWERED_WITHIN))
 }
 
-/// What the target writes on a message.
-fn headers(number: u64) -> (OwnedHeaders, String) {
-    let (id, key) = (posthaste::envelope::fresh_id(), format!("key-{}", number % 1_000));
+/// What the target writes on a message beside its key.
+fn headers(key: &str) -> OwnedHeaders {
+    let id = posthaste::envelope::fresh_id();
     let headers = [
         ("X-Event-ID", id.as_str()),
         ("ce_specversion", "1.0"),
@@ -106,11 +106,11 @@ fn headers(number: u64) -> (OwnedHeaders, String) {
         ("ce_source", "/posthaste/bench"),
         ("ce_type", TOPIC),
         ("ce_time", "1970-01-01T00:00:00Z"),
-        ("ce_partitionkey", &key),
+        ("ce_partitionkey", key),
         ("content-type", "application/octet-stream"),
     ];
     let put = |all: OwnedHeaders, (key, value): (&str, &str)| all.insert(Header { key, value: Some(value) });
-    (headers.into_iter().fold(OwnedHeaders::new_with_capacity(8), put), key)
+    headers.into_iter().fold(OwnedHeaders::new_with_capacity(8), put)
 }
 
 /// Hears reports until there is room in the window again.
@@ -139,12 +139,12 @@ fn publish_all(
     let start = Instant::now();
     for number in 0..events {
         hear(&producer, window);
-        let (headers, key) = match message {
-            Message::Raw => (OwnedHeaders::new_with_capacity(0), String::new()),
-            Message::Same => headers(number),
-        };
-        let mut record = BaseRecord::to(topic).payload(&payload).headers(headers);
-        record.key = (!key.is_empty()).then_some(&key);
+        // Also without a header: a key decides the partition, and without one the client fills one partition after another.
+        let key = format!("key-{}", number % 1_000);
+        let mut record = BaseRecord::to(topic).payload(&payload).key(&key);
+        if message == Message::Same {
+            record = record.headers(headers(&key));
+        }
         while let Err((error, refused)) = producer.send(record) {
             if error != KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull) {
                 return Err(failed("publish")(error));

@@ -10,18 +10,18 @@ use posthaste::store::{Store, StoreOptions, TableOptions, open_table};
 use posthaste::table::{Profile, postgres_table_ddl};
 use posthaste::target::Target;
 use serde_json::json;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::Costs;
 use super::meter::Meter;
-use super::tables::{Tables, connect, failed};
-use crate::bench::RelayArgs;
+use super::tables::{Tables, checkpoint, connect, failed};
+use crate::bench::bed::{self, Bed};
 use crate::bench::figures::{Round, Summary, hundredths, progress};
-use crate::bench::relay::scheme;
+use crate::bench::relay::{drain_lane, scheme};
 use crate::bench::timed::Timed;
+use crate::bench::{Ids, RelayArgs};
 use crate::exit::Failure;
 
 /// A value of a statement, with its type.
@@ -48,10 +48,31 @@ const SETTLE: &str =
         updated_at = now()
     WHERE event_id = ANY ($1::text[]::uuid[]) AND locked_by = $2 AND status = 'DELIVERING'";
 
+/// With a broker's URL, to something of the bench's own in that broker.
 pub(super) async fn measure(
     args: &RelayArgs,
     tables: &Tables,
     target: Arc<dyn Target>,
+) -> Result<Summary, Failure> {
+    if !bed::is_for(&args.to) {
+        return rounds(args, tables, target, None).await;
+    }
+    let bed = bed::make(&args.to, args.queue).await?;
+    let summary = match posthaste::target::open(bed.url()) {
+        Ok(target) => rounds(args, tables, target, Some(&*bed)).await,
+        Err(error) => Err(error.into()),
+    };
+    let removed = bed.remove().await;
+    let summary = summary?;
+    removed?;
+    Ok(summary)
+}
+
+async fn rounds(
+    args: &RelayArgs,
+    tables: &Tables,
+    target: Arc<dyn Target>,
+    bed: Option<&dyn Bed>,
 ) -> Result<Summary, Failure> {
     let profile = Profile::open_outbox().on(TABLE.parse()?);
     tables
@@ -75,9 +96,14 @@ pub(super) async fn measure(
             refill(&tables.client, args, args.events).await?;
             let timed = Arc::new(Timed::new(Arc::clone(&store) as Arc<dyn Store>));
             let before = meter.read().await?;
-            let round = relay(side, Arc::clone(&timed) as Arc<dyn Store>, &target, order).await?;
+            let lane = lane(args, &target, order)?;
+            let (events, took) = drain_lane(Arc::clone(&timed) as Arc<dyn Store>, lane).await?;
+            let round = Round { side, events, took };
             costs.add(&round, &meter.read().await?.since(&before), timed.take());
             rounds.push(round);
+            if let Some(bed) = bed {
+                bed.empty().await?;
+            }
         }
         bar.inc(1);
     }
@@ -99,30 +125,37 @@ pub(super) async fn measure(
         ("keys", json!(args.keys)),
     ];
     facts.extend(free.times.facts());
+    if let Some(bed) = bed {
+        facts.push(("window", json!(args.window)));
+        facts.extend(bed.facts());
+    }
     if let Some(backlog) = args.backlog {
-        let shallow = claims_at(SHALLOW, tables, &store, &target, args).await?;
-        let deep = claims_at(backlog, tables, &store, &target, args).await?;
+        let (shallow, bare_shallow) = claims_at(SHALLOW, tables, &store, &target, args).await?;
+        let (deep, bare_deep) = claims_at(backlog, tables, &store, &target, args).await?;
         facts.extend([
             ("backlog", json!(backlog)),
             ("claim_ms_at_backlog", json!(deep)),
             ("claim_ms_at_100_thousand", json!(shallow)),
             ("claim_at_backlog_ratio", json!(hundredths(deep / shallow.max(0.001)))),
+            ("bare_claim_ms_at_backlog", json!(hundredths(bare_deep))),
+            ("bare_claim_ms_at_100_thousand", json!(hundredths(bare_shallow))),
+            ("bare_claim_at_backlog_ratio", json!(hundredths(bare_deep / bare_shallow.max(0.001)))),
         ]);
     }
     Ok(Summary { bench: "relay", sides: ["relay", "raw"], rounds, facts })
 }
 
-/// The median claim while so many rows wait: the relay is stopped after a few of them.
+/// The median claim while so many rows wait, and that of a bare loop on the rows that are left: both stop after a few.
 async fn claims_at(
     rows: u64,
     tables: &Tables,
     store: &Arc<dyn Backend>,
     target: &Arc<dyn Target>,
     args: &RelayArgs,
-) -> Result<f64, Failure> {
+) -> Result<(f64, f64), Failure> {
     refill(&tables.client, args, rows).await?;
     let timed = Arc::new(Timed::new(Arc::clone(store) as Arc<dyn Store>));
-    let lane = Lane::named("main")?.to(Arc::clone(target)).order(Order::None);
+    let lane = lane(args, target, Order::None)?;
     let relay = Relay::new(Arc::clone(&timed) as Arc<dyn Store>).lane(lane);
     let enough = {
         let timed = Arc::clone(&timed);
@@ -133,7 +166,8 @@ async fn claims_at(
         }
     };
     relay.run(enough).await?;
-    Ok(timed.take().medians().0)
+    let bare = Bare::begin(&args.store).await?.claims(CLAIMS / 2).await?;
+    Ok((timed.take().medians().0, bare))
 }
 
 /// Every round begins with the same rows.
@@ -142,49 +176,86 @@ async fn refill(client: &Client, args: &RelayArgs, events: u64) -> Result<(), Fa
         0 => "NULL".to_owned(),
         keys => format!("'key-' || n % {keys}"),
     };
+    let id = match args.ids {
+        Ids::Random => "gen_random_uuid()",
+        // A millisecond has a thousand rows, as their times have.
+        Ids::ByTime => {
+            "(lpad(to_hex(1700000000000 + n / 1000), 12, '0') || '7' || lpad(to_hex(n % 1000), 3, '0') || 'a' \
+             || substr(md5(n::text), 1, 15))::uuid"
+        }
+    };
     let fill = format!(
         "TRUNCATE {TABLE}; INSERT INTO {TABLE} (event_id, event_type, partition_key, payload, created_at, available_at)
-         SELECT gen_random_uuid(), 'bench.event', {key}, convert_to(rpad('\"', {} - 1, 'x') || '\"', 'UTF8'),
+         SELECT {id}, 'bench.event', {key}, convert_to(rpad('\"', {} - 1, 'x') || '\"', 'UTF8'),
                 now() - interval '1 hour' + n * interval '1 microsecond', now() - interval '1 hour' + n * interval '1 microsecond'
          FROM generate_series(1, {}) n",
         args.size.max(3),
         events
     );
     client.batch_execute(&fill).await.map_err(failed("fill the bench's table"))?;
-    client.batch_execute(&format!("VACUUM ANALYZE {TABLE}")).await.map_err(failed("tidy the bench's table"))
+    client
+        .batch_execute(&format!("VACUUM ANALYZE {TABLE}"))
+        .await
+        .map_err(failed("tidy the bench's table"))?;
+    checkpoint(client).await;
+    Ok(())
 }
 
 /// Two UPDATEs, one after the other, and nothing in between.
 async fn bare(url: &str) -> Result<Round, Failure> {
-    let client = connect(url).await?;
-    let (mut events, mut place, start) = (0, SystemTime::UNIX_EPOCH, Instant::now());
-    let token = posthaste::envelope::fresh_id();
+    let (mut bare, mut events, start) = (Bare::begin(url).await?, 0, Instant::now());
     loop {
-        // Planned with its values, as a list of ids that the planner does not know is searched from its beginning for every row.
-        let values: [Value<'_>; 3] =
-            [(&token, Type::TEXT), (&BATCH, Type::INT8), (&place, Type::TIMESTAMPTZ)];
-        let rows = client.query_typed(CLAIM, &values).await.map_err(failed("claim"))?;
-        let Some(latest) = rows.iter().map(|row| row.get::<_, SystemTime>(6)).max() else {
+        let claimed = bare.claim().await?;
+        if claimed.is_empty() {
             return Ok(Round { side: "raw", events, took: start.elapsed() });
-        };
-        place = latest;
-        let ids: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-        let values: [Value<'_>; 2] = [(&ids, Type::TEXT_ARRAY), (&token, Type::TEXT)];
-        events += client.execute_typed(SETTLE, &values).await.map_err(failed("settle"))?;
+        }
+        events += bare.settle(&claimed).await?;
     }
 }
 
-async fn relay(
-    side: &'static str,
-    store: Arc<dyn Store>,
-    target: &Arc<dyn Target>,
-    order: Order,
-) -> Result<Round, Failure> {
-    let relay = Relay::new(store).lane(Lane::named("main")?.to(Arc::clone(target)).order(order));
-    // A task, as a running relay's lanes are.
-    let (mut task, start) = (JoinSet::new(), Instant::now());
-    task.spawn(async move { relay.once().await });
-    let ended = task.join_next().await.ok_or_else(|| Failure::other("the relay did not start"))?;
-    let report = ended.map_err(|error| Failure::other(error.to_string()))??;
-    Ok(Round { side, events: report.delivered, took: start.elapsed() })
+/// The bare loop's connection, and the place where its last claim ended.
+struct Bare {
+    client: Client,
+    token: String,
+    place: SystemTime,
+}
+
+impl Bare {
+    async fn begin(url: &str) -> Result<Self, Failure> {
+        let token = posthaste::envelope::fresh_id();
+        Ok(Self { client: connect(url).await?, token, place: SystemTime::UNIX_EPOCH })
+    }
+
+    /// The ids of the next rows.
+    async fn claim(&mut self) -> Result<Vec<String>, Failure> {
+        // Planned with its values, as a list of ids that the planner does not know is searched from its beginning for every row.
+        let values: [Value<'_>; 3] =
+            [(&self.token, Type::TEXT), (&BATCH, Type::INT8), (&self.place, Type::TIMESTAMPTZ)];
+        let rows = self.client.query_typed(CLAIM, &values).await.map_err(failed("claim"))?;
+        let latest = rows.iter().map(|row| row.get::<_, SystemTime>(6)).max();
+        self.place = latest.unwrap_or(self.place);
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
+    async fn settle(&self, ids: &[String]) -> Result<u64, Failure> {
+        let ids = ids.to_vec();
+        let values: [Value<'_>; 2] = [(&ids, Type::TEXT_ARRAY), (&self.token, Type::TEXT)];
+        self.client.execute_typed(SETTLE, &values).await.map_err(failed("settle"))
+    }
+
+    /// The median of so many claims in milliseconds.
+    async fn claims(mut self, count: usize) -> Result<f64, Failure> {
+        let mut took = Vec::new();
+        for _ in 0..count {
+            let start = Instant::now();
+            let claimed = self.claim().await?;
+            took.push(start.elapsed().as_secs_f64() * 1_000.0);
+            self.settle(&claimed).await?;
+        }
+        Ok(super::median(took))
+    }
+}
+
+fn lane(args: &RelayArgs, target: &Arc<dyn Target>, order: Order) -> Result<Lane, Failure> {
+    Ok(Lane::named("main")?.to(Arc::clone(target)).order(order).window(args.window))
 }

@@ -46,14 +46,19 @@ impl Tables {
     /// Lets the server do now what it would do beside the first rounds: filling the log has left it work in proportion to the log.
     pub(in crate::bench) async fn settle_down(&self) -> Result<(), Failure> {
         self.client.batch_execute("VACUUM (ANALYZE) bench_events").await.map_err(failed("vacuum the log"))?;
-        // Whoever has not the right to order one has to live with the next that comes by itself.
-        let _ = self.client.batch_execute("CHECKPOINT").await;
+        checkpoint(&self.client).await;
         Ok(())
     }
 
     pub(in crate::bench) async fn remove(&self) -> Result<(), Failure> {
         self.client.batch_execute(REMOVE).await.map_err(failed("remove the bench's tables"))
     }
+}
+
+/// Lets the server write now what it would write beside the next round.
+pub(in crate::bench) async fn checkpoint(client: &Client) {
+    // Whoever has not the right to order one has to live with the next that comes by itself.
+    let _ = client.batch_execute("CHECKPOINT").await;
 }
 
 /// A connection of the bench's own, without TLS.

@@ -16,7 +16,7 @@ fn a_url_is_enough_and_the_rest_is_as_in_the_reference() {
     let (config, notes) = load(&[("STORAGE_URL", "postgres://u@localhost/d")]);
     let config = config.unwrap();
     let lane = config.lanes.values().next().unwrap();
-    assert_eq!((lane.window, lane.to.as_str()), (100, "stdout:"));
+    assert_eq!((lane.window, lane.to.as_str()), (Some(100), "stdout:"));
     assert_eq!(config.relay.lease, Duration::from_secs(180));
     assert_eq!(config.relay.poll_max, Duration::from_millis(500));
     assert_eq!(lane.retry, posthaste::retry::Backoff::open_outbox());
@@ -45,7 +45,7 @@ fn every_variable_is_a_setting_or_says_why_not() {
     ]);
     let config = config.unwrap();
     let lane = config.lanes.values().next().unwrap();
-    assert_eq!((lane.window, lane.to.as_str(), lane.retry.attempts_max()), (1000, "null:", 7));
+    assert_eq!((lane.window, lane.to.as_str(), lane.retry.attempts_max()), (Some(1000), "null:", 7));
     assert_eq!(config.relay.lease, Duration::from_secs(90));
     assert_eq!(config.store.table.unwrap().profile.table.to_string(), "events_2");
     assert_eq!(config.server.admin_listen, Some("0.0.0.0:8080".parse().unwrap()));
@@ -152,4 +152,13 @@ fn durations_are_written_as_in_go() {
     for text in ["", "5", "s", "-1s", "1.2.3s", "1 s x", "99999999999999h"] {
         assert!(variables::span(text).is_err(), "{text:?}");
     }
+}
+
+#[test]
+fn variables_that_do_not_count_are_worth_one_note() {
+    let note = |variables: &[(&str, &str)]| not_counted(&Environment::of(variables));
+    let said = note(&[("BATCH_SIZE", "10"), ("LEASE_TIMEOUT", "1m"), ("SERVER_PORT", "80")]).unwrap();
+    assert!(said.starts_with("BATCH_SIZE, LEASE_TIMEOUT do not count without STORAGE_URL"), "{said}");
+    assert_eq!(note(&[("SERVER_PORT", "80"), ("ENVIRONMENT", "production")]), None);
+    assert_eq!(note(&[("BATCH_SIZE", "10"), ("STORAGE_URL", "sqlite://x")]), None);
 }
