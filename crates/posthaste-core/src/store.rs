@@ -10,8 +10,8 @@
 //! Memory is a cache of rows: everything a relay knows beyond its own in-flight events can be read again from the store.
 
 use std::any::Any;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::envelope::Envelope;
@@ -93,7 +93,19 @@ pub struct Lease {
     length: Duration,
     stumbles: u32,
     unrecorded: AtomicBool,
+    unsent: Arc<Unsent>,
     cursor: Box<dyn Any + Send + Sync>,
+}
+
+/// What a relay whose lease ended in another way than by being given up claimed and never sent.
+#[derive(Debug, Default)]
+pub struct Unsent(Mutex<Vec<Ticket>>);
+
+impl Unsent {
+    /// The tickets of these events, once.
+    pub fn take(&self) -> Vec<Ticket> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl Lease {
@@ -105,6 +117,7 @@ impl Lease {
             length,
             stumbles: 0,
             unrecorded: AtomicBool::new(false),
+            unsent: Arc::default(),
             cursor: Box::new(cursor),
         }
     }
@@ -139,7 +152,8 @@ impl Lease {
     }
 
     /// Called by stores in a claim: something was read that only a settle can record (a scheduled event to park, an
-    /// expired one to discard), so the next settle should come soon even if nothing was handed out.
+    /// expired one to discard), so the next settle should come soon even if nothing was handed out. Also where a claim was answered
+    /// before it had looked at everything: after the settle the relay claims again, whatever the claim brought.
     pub fn note_unrecorded(&self) {
         self.unrecorded.store(true, Ordering::Release);
     }
@@ -147,6 +161,17 @@ impl Lease {
     /// Called by the relay: whether the store has asked for a settle since the last call.
     pub fn take_unrecorded(&self) -> bool {
         self.unrecorded.swap(false, Ordering::AcqRel)
+    }
+
+    /// Called by the relay when it is done with a lease that it cannot give up: these events it claimed and never sent, so whoever
+    /// takes them back need not count an attempt.
+    pub fn note_unsent(&self, tickets: impl IntoIterator<Item = Ticket>) {
+        self.unsent.0.lock().unwrap_or_else(PoisonError::into_inner).extend(tickets);
+    }
+
+    /// Called by stores that count attempts in leases: where the relay says what it never sent.
+    pub fn unsent(&self) -> Arc<Unsent> {
+        Arc::clone(&self.unsent)
     }
 
     /// The store's reading position, if this lease is of that store.
@@ -199,8 +224,10 @@ pub struct Parcel {
     pub envelope: Arc<Envelope>,
     /// Which delivery in this lane this is, counted from 1.
     pub attempt: u32,
-    /// Whether it was redriven or replayed: it then stands outside its key's order.
+    /// Whether it was redriven or replayed: a target that remembers ids may know it.
     pub replay: bool,
+    /// Whether it stands outside its key's order, as what is replayed does where nothing else is said.
+    pub outside_order: bool,
     /// When the store took the event in, by the store's clock; for measuring.
     pub stored_at: crate::time::Timestamp,
 }
@@ -213,7 +240,13 @@ impl Parcel {
         replay: bool,
         stored_at: crate::time::Timestamp,
     ) -> Self {
-        Self { envelope, attempt, replay, stored_at }
+        Self { envelope, attempt, replay, outside_order: replay, stored_at }
+    }
+
+    /// The same in the order of its key, be it a replay or not.
+    #[must_use]
+    pub fn in_order(self) -> Self {
+        Self { outside_order: false, ..self }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every law on every backend: trials are called `<backend>::<law>`.
 //!
 //! `POSTHASTE_LAWS_ON=memory,sqlite` limits the backends. A backend whose server is not there is skipped by name; with
-//! `CI=true` that is a failure.
+//! `CI=true`, and if it was asked for by name, that is a failure.
 
 mod conformance {
     pub(crate) mod deadpool_postgres;

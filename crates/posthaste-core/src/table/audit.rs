@@ -106,6 +106,11 @@ pub fn sqlite_audit_ddl(prefix: &TablePrefix) -> String {
     matched INTEGER NOT NULL,
     changed INTEGER NOT NULL
 ) STRICT;
+-- A file has no roles, so whoever can write it can do anything; but nobody changes the record by mistake or in passing.
+CREATE TRIGGER {prefix}audit_update BEFORE UPDATE ON {prefix}audit
+BEGIN SELECT RAISE(ABORT, 'the record of commands is only added to'); END;
+CREATE TRIGGER {prefix}audit_delete BEFORE DELETE ON {prefix}audit
+BEGIN SELECT RAISE(ABORT, 'the record of commands is only added to'); END;
 ";
     prefix.apply(&format!("{WHY}{ddl}"))
 }
@@ -127,6 +132,9 @@ mod tests {
         let log = crate::sql::postgres_ddl(&prefix);
         assert!(log.contains(columns(&postgres_audit_ddl(&prefix))), "{log}");
         let log = crate::sql::sqlite_ddl(&prefix);
-        assert!(log.contains(columns(&sqlite_audit_ddl(&prefix))), "{log}");
+        let beside = sqlite_audit_ddl(&prefix);
+        assert!(log.contains(columns(&beside)), "{log}");
+        let triggers = &beside[beside.find("-- A file has no roles").expect("it is only added to")..];
+        assert!(log.contains(triggers), "{log}");
     }
 }

@@ -6,7 +6,8 @@ pub enum RowChange {
     /// Terminal rows are pending again, with a fresh budget; those that became due since a moment, by this very command, are not
     /// meant.
     Again,
-    /// Pending rows are dead, with this error.
+    /// Pending rows are taken under this token, as a relay takes them: an owner's trigger may know no other way to death. Then they are
+    /// buried.
     Bury,
     /// Dead rows are given up: their error says so. For everybody else they stay dead.
     Discard,

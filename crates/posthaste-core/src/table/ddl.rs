@@ -158,6 +158,12 @@ fn indexes(profile: &Profile, words: &Words) -> String {
         all.push_str("-- For operators, and for whoever measures: what is dead.\n");
         all.push_str(&index("dead", &needed(Column::CreatedAt), &states.dead));
     }
+    // Not made unasked: it has all rows, and every claim and outcome writes into it.
+    all.push_str(&format!(
+        "-- If operators list events of all states (event list): without it that reads the whole table.\n\
+         -- CREATE INDEX \"{name}_created\" ON {table} ({});\n",
+        needed(Column::CreatedAt)
+    ));
     if let Some(delivered) = column(Column::DeliveredAt) {
         all.push_str("-- For pruning.\n");
         all.push_str(&index("delivered", &delivered, &states.delivered));

@@ -6,8 +6,8 @@
 //!
 //! ```text
 //! pending ──claim──► delivering ──► delivered        terminal rows never move by themselves
-//!    ▲                  │    └────► dead             (an operator's redrive or replay makes them pending, and a bury
-//!    │                  │                             pending ones dead)
+//!    ▲                  │    └────► dead             (an operator's redrive or replay makes them pending; a bury
+//!    │                  │                             claims pending ones and makes them dead, at once)
 //!    └──retry, release,─┘
 //!       lease expired
 //! ```

@@ -111,10 +111,26 @@ fn misfit(column: Column, found: &Found) -> Option<String> {
             column.name()
         ));
     }
+    if let Some(when) = is_emptied(column).filter(|_| !found.nullable) {
+        return Some(format!(
+            "the column {name} is NOT NULL, but must hold nothing {when}: let it be NULL (on Postgres ALTER TABLE … ALTER COLUMN \
+             {name} DROP NOT NULL), or name another one (store.columns.{})",
+            column.name()
+        ));
+    }
     let is_narrow = column == Column::LockedBy && chars_max.is_some_and(|chars| chars < TOKEN_CHARS_MIN);
     is_narrow.then(|| {
         format!("the column {name} takes fewer than {TOKEN_CHARS_MIN} characters, and a claim's token needs as many")
     })
+}
+
+/// When a column must be able to hold nothing.
+fn is_emptied(column: Column) -> Option<&'static str> {
+    match column {
+        Column::LockedBy | Column::LockedAt => Some("while no relay has the row"),
+        Column::DeliveredAt => Some("until the row is delivered, and again when it is replayed"),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -175,6 +191,17 @@ pub(super) mod tests {
             problems.iter().any(|problem| problem.contains("attempts has the type text")),
             "{problems:?}"
         );
+    }
+
+    #[test]
+    fn a_lease_and_the_time_of_a_delivery_can_be_taken_back() {
+        for name in ["locked_by", "locked_at", "delivered_at"] {
+            let mut found = reference();
+            found.iter_mut().filter(|found| found.name == name).for_each(|found| found.nullable = false);
+            let problems = Shape::of(Profile::open_outbox(), &found, true).unwrap_err();
+            assert_eq!(problems.len(), 1, "{problems:?}");
+            assert!(problems[0].contains(&format!("the column {name} is NOT NULL")), "{problems:?}");
+        }
     }
 
     #[test]

@@ -82,38 +82,41 @@ pub(super) fn event_columns(read: impl Fn(Column, As) -> String) -> String {
 }
 
 /// Counts the rows by state: fresh, waiting, delivered, dead, the oldest that is fresh, those in a
-/// state that the profile does not name, and those that were given up. `due` is the condition that a row's
-/// time has come, `created` how its age is read.
+/// state that the profile does not name, those that were given up, those that are retried and the oldest of these. `due` is the
+/// condition that a row's time has come, `created` how its age is read.
 pub(super) fn counts(shape: &Shape, due: &str, created: &str) -> String {
     let status = shape.needed(Column::Status);
     let states = &shape.profile.states;
     let (pending, delivering) = (states.pending.literal(), states.delivering.literal());
-    let fresh = fresh(shape, due);
+    let (fresh, retried) = (fresh(shape, due), retried(shape));
     let count = |condition: &str| format!("count(CASE WHEN {condition} THEN 1 END)");
     let is = |state: &StateName| format!("t.{status} = {}", state.literal());
     format!(
-        "SELECT {}, {}, {}, {}, min(CASE WHEN {fresh} THEN {created} END), {}, {} FROM {} AS t",
+        "SELECT {}, {}, {}, {}, min(CASE WHEN {fresh} THEN {created} END), {}, {}, {}, \
+         min(CASE WHEN {retried} THEN {created} END) FROM {} AS t",
         count(&fresh),
         count(&format!("t.{status} IN ({pending}, {delivering}) AND NOT ({fresh})")),
         count(&is(&states.delivered)),
         count(&dead(shape)),
         count(&unknown(shape)),
         count(&discarded(shape).unwrap_or_else(|| "1 = 0".to_owned())),
+        count(&retried),
         shape.profile.table.quoted()
     )
 }
 
-/// Counts at most so many rows that meet a condition: all of them, those that are fresh, those that were given up, and the oldest that
-/// is fresh; `due` and `created` as for [`counts`].
+/// Counts at most so many rows that meet a condition: all of them, those that are fresh, those that were given up, the oldest that
+/// is fresh, those that are retried and the oldest of these; `due` and `created` as for [`counts`].
 pub(super) fn bounded(shape: &Shape, condition: &str, due: &str, created: &str, rows: u32) -> String {
     let names = [Column::Status, Column::Attempts, Column::AvailableAt, Column::CreatedAt, Column::LastError];
     let names: Vec<_> = names.into_iter().filter_map(|column| shape.quoted(column)).collect();
     let columns: Vec<_> = names.iter().map(|name| format!("t.{name}")).collect();
-    let fresh = fresh(shape, due);
+    let (fresh, retried) = (fresh(shape, due), retried(shape));
     let given_up = discarded(shape).unwrap_or_else(|| "1 = 0".to_owned());
     format!(
         "SELECT count(*), count(CASE WHEN {fresh} THEN 1 END), count(CASE WHEN {given_up} THEN 1 END), \
-         min(CASE WHEN {fresh} THEN {created} END) \
+         min(CASE WHEN {fresh} THEN {created} END), count(CASE WHEN {retried} THEN 1 END), \
+         min(CASE WHEN {retried} THEN {created} END) \
          FROM (SELECT {} FROM {} AS t WHERE {condition} LIMIT {rows}) AS t",
         columns.join(", "),
         shape.profile.table.quoted()
@@ -133,6 +136,14 @@ fn fresh(shape: &Shape, due: &str) -> String {
     let states = &shape.profile.states;
     let (pending, delivering) = (states.pending.literal(), states.delivering.literal());
     format!("t.{attempts} = 0 AND (t.{status} = {pending} AND {due} OR t.{status} = {delivering})")
+}
+
+/// That a row has failed and is to come again, or is out for that.
+fn retried(shape: &Shape) -> String {
+    let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
+    let states = &shape.profile.states;
+    let (pending, delivering) = (states.pending.literal(), states.delivering.literal());
+    format!("t.{attempts} > 0 AND t.{status} IN ({pending}, {delivering})")
 }
 
 /// That a row is in a state; what is behind its key is not told apart from what is fresh.
@@ -215,13 +226,28 @@ pub(super) fn sets(shape: &Shape, change: RowChange, now: &str, value: &str) -> 
             unlocked(shape, now),
             also_set(shape, Column::DeliveredAt, "NULL")
         ),
-        RowChange::Bury => {
-            let error = also_set(shape, Column::LastError, value);
-            format!("{status} = {}, {}{error}", states.dead.literal(), unlocked(shape, now))
-        }
+        RowChange::Bury => format!(
+            "{status} = {}, {} = {value}, {} = {now}{touched}",
+            states.delivering.literal(),
+            shape.needed(Column::LockedBy),
+            shape.needed(Column::LockedAt)
+        ),
         RowChange::Discard => format!("{} = {value}{touched}", shape.needed(Column::LastError)),
         RowChange::Schedule => format!("{available} = {value}{touched}"),
     }
+}
+
+/// What is set in a row that an operator buries. Due since now: a redrive in steps passes over what becomes due while it runs, for
+/// that is its own work.
+pub(super) fn buried(shape: &Shape, now: &str, error: &str) -> String {
+    format!(
+        "{} = {}, {} = {now}, {}{}",
+        shape.needed(Column::Status),
+        shape.profile.states.dead.literal(),
+        shape.needed(Column::AvailableAt),
+        unlocked(shape, now),
+        also_set(shape, Column::LastError, error)
+    )
 }
 
 /// Leaves a mark in rows that were delivered, which their next claim reads; before their state is another one.

@@ -107,6 +107,12 @@ impl Move {
         self.to_attempts == self.from_attempts + 1
     }
 
+    /// Whether an operator took a row and made it dead: nothing was attempted. Where a table has no column for why, none is said.
+    fn is_burial(&self) -> bool {
+        let is_said = self.error.as_ref().is_none_or(|error| error.starts_with("buried: "));
+        self.is(State::Delivering, State::Dead) && self.to_attempts == self.from_attempts && is_said
+    }
+
     /// Whether a relay gave back, within its lease, a row that it had not tried: nothing else of the row is touched.
     fn is_untried(&self, lease_ms: i64) -> bool {
         self.is(State::Delivering, State::Pending)
@@ -118,8 +124,9 @@ impl Move {
 
 /// What holds for every move, whatever the check was about. `operated`: an operator was at work, so terminal rows may move.
 pub(super) fn judge(moves: &[Move], operated: bool, lease_ms: i64, findings: &mut Findings) {
-    for one in moves.iter().filter(|one| !one.is_removal) {
+    for (place, one) in moves.iter().enumerate().filter(|(_, one)| !one.is_removal) {
         let Move { id, from, to, .. } = one;
+        let next = || moves[place + 1..].iter().find(|next| next.id == *id);
         let mut must = |requirement, holds: bool, what: &str| {
             if !holds {
                 findings.broken(requirement, format!("{id}: {what}"));
@@ -150,10 +157,13 @@ pub(super) fn judge(moves: &[Move], operated: bool, lease_ms: i64, findings: &mu
             continue;
         }
         must("L1", one.is_allowed(), &format!("{from:?} → {to:?}"));
-        let claimed_early = one.is_claim() && one.was_due_in > ROUNDING_MS;
+        // Whatever an operator takes to bury it is not published.
+        let is_buried = || operated && next().is_some_and(Move::is_burial);
+        let claimed_early = one.is_claim() && one.was_due_in > ROUNDING_MS && !is_buried();
         must("L3", !claimed_early, &format!("claimed {} ms before it was due", one.was_due_in));
         let is_back = one.is(State::Delivering, State::Pending) && !one.is_untried(lease_ms);
-        if is_back || one.is(State::Delivering, State::Dead) {
+        let is_death = one.is(State::Delivering, State::Dead) && !(operated && one.is_burial());
+        if is_back || is_death {
             let (before, after) = (one.from_attempts, one.to_attempts);
             let what = format!("{from:?} → {to:?} with {before} attempts before and {after} after");
             must("L6", one.is_counted(), &what);
@@ -234,6 +244,23 @@ mod tests {
             is_broken(back([0, 0], [-5, -5], 2_500), false, "L6"),
             "a lease that ended and is not counted"
         );
+    }
+
+    #[test]
+    fn a_death_is_counted_unless_an_operator_buries() {
+        let death = |attempts| moved(["DELIVERING", "DEAD"], attempts, false, [0, 0], 100);
+        assert!(is_broken(death([1, 1]), false, "L6"));
+        assert!(!is_broken(death([1, 2]), false, "L6"));
+        assert!(!is_broken(death([1, 1]), true, "L6"));
+        let early = moved(["PENDING", "DELIVERING"], [1, 1], true, [900, 900], 0);
+        let mut findings = Findings::default();
+        judge(&[early, death([1, 1])], true, LEASE_MS, &mut findings);
+        assert!(
+            findings.verdicts(&["L3"], true)[0].result != Outcome::Failed,
+            "whatever waits can be buried"
+        );
+        let skipped = moved(["PENDING", "DEAD"], [0, 0], false, [0, 0], 0);
+        assert!(is_broken(skipped, true, "L1"), "an operator takes what it buries");
     }
 
     #[test]

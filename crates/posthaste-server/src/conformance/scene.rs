@@ -15,6 +15,7 @@ use super::ground::Ground;
 use super::moves::{self, State};
 use super::relay::{Place, Running, Settings, Subject, configured};
 use super::table::{Row, Table};
+use crate::exit::Code;
 
 /// How often a fact is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(15);
@@ -122,8 +123,14 @@ impl Scene<'_> {
         self.relay(Settings { is_heard: false, ..Settings::default() })
     }
 
-    /// An operator's verb of this program on the table; answers its stdout.
+    /// An operator's verb of this program on the table; answers what it said.
     pub(super) async fn verb(&self, arguments: &[&str]) -> Result<Said, Stop> {
+        let said = self.verb_or_nothing(arguments).await?;
+        said.ok_or_else(|| Stop(format!("posthaste {} found nothing", arguments.join(" "))))
+    }
+
+    /// The same where it is an answer that nothing matches.
+    pub(super) async fn verb_or_nothing(&self, arguments: &[&str]) -> Result<Option<Said>, Stop> {
         let mut command: Command = configured(&self.kit.program, &self.place(), Settings::default())?;
         command.args(arguments);
         let output = tokio::task::spawn_blocking(move || command.output()).await;
@@ -132,9 +139,10 @@ impl Scene<'_> {
         let output = output.map_err(|error| Stop(format!("run {arguments:?}: {error}")))?;
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         let said = Said { stdout: text(&output.stdout), stderr: text(&output.stderr) };
-        match output.status.success() {
-            true => Ok(said),
-            false => Err(Stop(format!("posthaste {} failed: {}", arguments.join(" "), said.stderr.trim()))),
+        match output.status.code() {
+            Some(0) => Ok(Some(said)),
+            Some(code) if code == Code::Nothing as i32 => Ok(None),
+            _ => Err(Stop(format!("posthaste {} failed: {}", arguments.join(" "), said.stderr.trim()))),
         }
     }
 

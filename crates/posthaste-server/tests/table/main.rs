@@ -9,6 +9,8 @@ mod doctoring;
 mod folder;
 mod guide;
 mod lasting;
+mod odd;
+mod partitioned;
 mod refusing;
 mod relaying;
 #[path = "../doctor/seen.rs"]

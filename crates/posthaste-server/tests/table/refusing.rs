@@ -30,6 +30,13 @@ async fn what_is_missing_is_said_with_its_column_type_or_grant(stand: Stand) {
     stand.say("GRANT SELECT, UPDATE ON openoutbox_events TO table_stranger").await;
     assert_eq!(once(&user).code, 0, "these two rights are enough");
     stand.say("REVOKE SELECT, UPDATE ON openoutbox_events FROM table_stranger").await;
+    let (strict, lax) = match stand.base {
+        Base::Postgres => ("ALTER COLUMN locked_by SET NOT NULL", "ALTER COLUMN locked_by DROP NOT NULL"),
+        Base::Mariadb => ("MODIFY locked_by varchar(255) NOT NULL", "MODIFY locked_by varchar(255)"),
+    };
+    stand.say(&format!("ALTER TABLE openoutbox_events {strict}")).await;
+    once(&stand.url()).assert_failed(3, &["the column locked_by is NOT NULL", "while no relay has the row"]);
+    stand.say(&format!("ALTER TABLE openoutbox_events {lax}")).await;
     let other_type = stand.base.either("ALTER COLUMN attempts TYPE text", "MODIFY attempts text");
     stand.say(&format!("ALTER TABLE openoutbox_events DROP COLUMN locked_at, {other_type}")).await;
     once(&stand.url()).assert_failed(3, &["no column locked_at", "attempts has the type text"]);

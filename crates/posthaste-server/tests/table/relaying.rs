@@ -137,7 +137,7 @@ async fn rows_in_an_unknown_state_are_left_alone_and_shown(stand: Stand) {
 }
 
 /// What the binary says to an operator of the table.
-fn operate(stand: &Stand, arguments: &[&str]) -> String {
+pub(crate) fn operate(stand: &Stand, arguments: &[&str]) -> String {
     let mut command = stand.folder.command(arguments);
     command.args(["--store", &stand.url()]).env("POSTHASTE__STORE__ENGINE", "table");
     let output = command.output().unwrap();

@@ -21,10 +21,11 @@ pub(super) fn pick(shape: &Shape, from_start: bool) -> String {
 pub(super) fn pick_ordered(shape: &Shape, from_start: bool, left_out: usize) -> String {
     let Some(key) = shape.order_column() else { return picked(shape, from_start, "", "") };
     let columns = format!(
-        ", {}, {}, CAST({} > 0 AS SIGNED)",
+        ", {}, {}, CAST({} > 0 AS SIGNED), {}",
         as_text(shape, key),
         micros(&column(shape, Column::CreatedAt)),
-        column(shape, Column::Attempts)
+        column(shape, Column::Attempts),
+        micros(&column(shape, Column::AvailableAt))
     );
     let but = if left_out == 0 {
         String::new()
@@ -68,7 +69,8 @@ fn size(shape: &Shape) -> String {
 }
 
 /// What is open of these keys (`?5` and on) up to a time (`?1`) in its order, as far as it is due or holds later ones of its key
-/// back: its id, its key, whether it holds back.
+/// back: its id, its key, whether it holds back, since when it is due if it is pending, and when it was
+/// made.
 ///
 /// The keys and the time are values and no join: only for values does the server read no more of an index than what lies between
 /// them. Looked for row by row, everything that waits of a key would be read for every row of it.
@@ -79,11 +81,13 @@ pub(super) fn open_of_keys(shape: &Shape, from_start: bool, keys: usize) -> Stri
         (shape.profile.states.pending.literal(), shape.profile.states.delivering.literal());
     let holds = holds(shape, key, from_start);
     format!(
-        "SELECT {}, {}, CAST({holds} AS SIGNED) FROM {} AS t {BY_KEY} WHERE {} IN ({}) \
+        "SELECT {}, {}, CAST({holds} AS SIGNED), IF({status} = {pending}, COALESCE({}, 0), NULL), {} FROM {} AS t {BY_KEY} WHERE {} IN ({}) \
          AND {status} IN ({pending}, {delivering}) AND {created} <= {} AND ({holds} OR {status} = {pending} AND {}) \
          ORDER BY {created}, t.{}",
         as_text(shape, Column::Id),
         as_text(shape, key),
+        micros(&column(shape, Column::AvailableAt)),
+        micros(&created),
         shape.profile.table.quoted(),
         column(shape, key),
         values(shape, key, 5, keys),

@@ -119,6 +119,7 @@ pub(super) fn find_count(shape: &Shape, which: &str, asked: Asked) -> String {
 /// What the change was given is `?12`.
 pub(super) fn change(shape: &Shape, which: &str, asked: Asked, change: RowChange) -> String {
     let (available, moment) = (column(shape, Column::AvailableAt), moment("?12"));
+    let token = from_text(shape, Column::LockedBy, "?12");
     let (value, also) = match change {
         RowChange::Again if asked.but_due_since => (
             moment.as_str(),
@@ -126,7 +127,8 @@ pub(super) fn change(shape: &Shape, which: &str, asked: Asked, change: RowChange
         ),
         RowChange::Again => (moment.as_str(), String::new()),
         RowChange::Schedule => (moment.as_str(), format!(" AND NOT ({available} <=> {moment})")),
-        RowChange::Bury | RowChange::Discard => ("?12", String::new()),
+        RowChange::Bury => (token.as_str(), String::new()),
+        RowChange::Discard => ("?12", String::new()),
     };
     format!(
         "UPDATE {} AS t SET {} WHERE {}{also} ORDER BY {}, {} LIMIT ?8",

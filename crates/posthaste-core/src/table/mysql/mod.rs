@@ -70,6 +70,8 @@ pub struct MysqlTableSql {
     pub retry: MysqlText,
     /// Records deaths: rows of id, error and whether the budget was spent; tokens.
     pub dead: MysqlText,
+    /// Records that an operator buries what was taken for that: ids, tokens, error.
+    pub buried: MysqlText,
     /// Hands back what was not sent: ids, tokens.
     pub released: MysqlText,
     /// Gives up what was sent and not answered: ids, tokens, budget. Counts as an attempt.
@@ -78,7 +80,8 @@ pub struct MysqlTableSql {
     pub held_by: MysqlText,
     /// Renews leases: ids, tokens.
     pub renewed: MysqlText,
-    /// Locks rows whose lease has ended and answers their ids and whether they die by it: milliseconds, rows at most, budget.
+    /// Locks rows whose lease has ended and answers their ids and whether they die by it: milliseconds, rows at most, budget,
+    /// how many are passed over.
     pub expired: MysqlText,
     /// Takes back rows that are locked by that: ids, budget.
     pub sweep: MysqlText,
@@ -174,6 +177,7 @@ impl MysqlTableSql {
             delivered: made(settle::delivered(s)),
             retry: made(settle::retry(s)),
             dead: made(settle::dead(s)),
+            buried: made(settle::buried(s)),
             released: made(settle::released(s)),
             abandoned: made(settle::abandoned(s)),
             held_by: made(settle::held_by(s)),
@@ -212,7 +216,7 @@ impl MysqlTableSql {
     }
 
     /// So many rows of a state are counted at most.
-    pub const COUNTED_MAX: u32 = 100_001;
+    pub const COUNTED_MAX: u32 = 10_001;
 
     /// Asks about how many bytes and rows a table has, and whether an index begins with a column: schema (NULL: the one of the
     /// connection), table, column.
@@ -240,7 +244,8 @@ impl MysqlTableSql {
         MysqlText::of(&look::find_count(&self.shape, which, asked))
     }
 
-    /// Changes rows, the earliest first; values as [`find`](Self::find), then (12) what the change was given: a moment or an error.
+    /// Changes rows, the earliest first; values as [`find`](Self::find), then (12) what the change was given: a moment, an error or
+    /// a token.
     pub fn change(&self, which: &str, asked: Asked, change: RowChange) -> MysqlText {
         MysqlText::of(&look::change(&self.shape, which, asked, change))
     }

@@ -2,7 +2,7 @@
 //! whoever lost a row changes nothing.
 
 use super::{NOW, by_id, column, error_text, event_columns, from_text, json_type, list, moment, named};
-use crate::table::text::{LEASE_EXPIRED, UNANSWERED, also_set, unlocked};
+use crate::table::text::{self, LEASE_EXPIRED, UNANSWERED, also_set, unlocked};
 use crate::table::{Column, Kind, Shape, StateName};
 
 /// Rows with these ids (`?1`) that are held under one of these tokens (`?2`) get these values.
@@ -50,6 +50,11 @@ pub(super) fn released(shape: &Shape) -> String {
     held(shape, &to_state(shape, &shape.profile.states.pending))
 }
 
+/// What an operator took to bury it, with this error (`?3`).
+pub(super) fn buried(shape: &Shape) -> String {
+    held(shape, &text::buried(shape, NOW, &error_text(shape, "?3")))
+}
+
 /// A budget (`?3`) says when a row is dead.
 pub(super) fn abandoned(shape: &Shape) -> String {
     let error = also_set(shape, Column::LastError, &error_text(shape, UNANSWERED));
@@ -86,21 +91,23 @@ pub(super) fn held_by(shape: &Shape) -> String {
 /// Tried again later; without an error it was no attempt.
 pub(super) fn retry(shape: &Shape) -> String {
     let (states, attempts) = (&shape.profile.states, column(shape, Column::Attempts));
-    let state = match shape.quoted(Column::MaxAttempts) {
-        Some(most) => format!(
-            "CASE WHEN s.error$ IS NOT NULL AND {attempts} + 1 >= t.{most} THEN {} ELSE {} END",
-            states.dead.literal(),
-            states.pending.literal()
-        ),
-        None => states.pending.literal(),
+    let available = column(shape, Column::AvailableAt);
+    let (pending, due) = (states.pending.literal(), format!("{NOW} + INTERVAL s.after$ * 1000 MICROSECOND"));
+    let (state, due) = match shape.quoted(Column::MaxAttempts) {
+        Some(most) => {
+            let dies = format!("s.error$ IS NOT NULL AND {attempts} + 1 >= t.{most}");
+            // What is dead is due no more: a redrive in steps would take a time that comes while it runs for its own work.
+            let due = format!("CASE WHEN {dies} THEN {available} ELSE {due} END");
+            (format!("CASE WHEN {dies} THEN {} ELSE {pending} END", states.dead.literal()), due)
+        }
+        None => (pending, due),
     };
     let last = shape.quoted(Column::LastError);
     let last = last.map(|last| format!("COALESCE({}, t.{last})", error_text(shape, "s.error$")));
     let error = also_set(shape, Column::LastError, last.as_deref().unwrap_or_default());
     let values = format!(
-        "{}, {} = {NOW} + INTERVAL s.after$ * 1000 MICROSECOND{error}{}",
+        "{}, {available} = {due}{error}{}",
         to(shape, &state),
-        column(shape, Column::AvailableAt),
         attempt(shape, "CASE WHEN s.error$ IS NULL THEN 0 ELSE 1 END")
     );
     guarded(
@@ -153,12 +160,13 @@ fn is_spent(shape: &Shape, parameter: &str) -> String {
     format!("{} + 1 >= {budget}", column(shape, Column::Attempts))
 }
 
-/// Leases that have ended, the oldest first; a row that is delivering and says not since when counts as one.
+/// Leases that have ended, the oldest first, at most so many (`?2`) after so many (`?4`); a row that is delivering and says not since
+/// when counts as one.
 pub(super) fn expired(shape: &Shape) -> String {
     let locked_at = column(shape, Column::LockedAt);
     format!(
         "SELECT {}, {} FROM {} AS t WHERE {} AND ({locked_at} <= {NOW} - INTERVAL ?1 * 1000 MICROSECOND OR {locked_at} IS NULL) \
-         ORDER BY {locked_at} LIMIT ?2 FOR UPDATE SKIP LOCKED",
+         ORDER BY {locked_at} LIMIT ?2 OFFSET ?4 FOR UPDATE SKIP LOCKED",
         super::as_text(shape, Column::Id),
         is_spent(shape, "?3"),
         shape.profile.table.quoted(),

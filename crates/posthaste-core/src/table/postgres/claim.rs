@@ -29,7 +29,9 @@ pub(super) fn claim(shape: &Shape, ordered: Ordered, from_start: bool) -> String
         (false, _) => format!("t.{available} <= now() AND t.{available} >= $4::timestamptz"),
     };
     let nulls = if available_is_null { " NULLS FIRST" } else { "" };
-    let tie = shape.quoted(Column::Sequence);
+    // Rows of one transaction have one time. Where their order matters it is that of the ids; elsewhere the index gives it for nothing.
+    let by_id = (ordered != Ordered::Not).then(|| shape.needed(Column::Id));
+    let tie = shape.quoted(Column::Sequence).or(by_id);
     let tie_column = tie.as_ref().map(|tie| format!(", t.{tie} AS tie")).unwrap_or_default();
     let order = format!(
         "t.{available}{nulls}, t.{created}{}",
@@ -79,8 +81,8 @@ fn size(shape: &Shape) -> String {
 ///
 /// An earlier row that failed does, and one that somebody else has in hand, or that this relay waits for too long (`$6`). One
 /// that this relay holds under a token of its own (`$5`) does not: the relay sends the rows of a key one after another. Nor
-/// does one that was never tried: it is due earlier and so is claimed earlier; unless it came so late that its time lies
-/// before the place. Where the key that orders is not the one that the relay sees, every earlier row holds back.
+/// does one that was never tried: it is due earlier, or at the same time with a lower tie, and so is claimed earlier; unless it came so
+/// late that its time lies before the place. Where the key that orders is not the one that the relay sees, every earlier row holds back.
 fn blocked(shape: &Shape, ordered: Ordered, from_start: bool) -> String {
     let Some(key) = shape.order_column() else { return "false".to_owned() };
     let Parts { table, status, available, created, states, .. } = Parts::of(shape);

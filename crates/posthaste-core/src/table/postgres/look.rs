@@ -1,7 +1,7 @@
 //! What operators see and do.
 
 use super::super::{Column, RowChange, Shape, StateName};
-use super::{address, event_columns, id_array, is_among, payload, text_or_null, time_or_null};
+use super::{address, cast, event_columns, id_array, is_among, payload, text_or_null, time_or_null};
 use crate::table::text;
 
 /// Rows that match: ids (`$1`), type (`$2`), key (`$3`), since (`$4`), until (`$5`), and lie after a place (`$6`, `$7`); failed with a
@@ -87,17 +87,17 @@ pub(super) fn find_count(shape: &Shape, which: &str) -> String {
 /// What the change was given is `$12`.
 pub(super) fn change(shape: &Shape, which: &str, change: RowChange) -> String {
     let (table, available) = (shape.profile.table.quoted(), shape.needed(Column::AvailableAt));
+    let moment = || "$12::timestamptz".to_owned();
     let (value, also) = match change {
         RowChange::Again => (
-            "$12::timestamptz",
+            moment(),
             format!(
                 "($12::timestamptz IS NULL OR t.{available} IS NULL OR t.{available} < $12::timestamptz OR t.{available} > now())"
             ),
         ),
-        RowChange::Schedule => {
-            ("$12::timestamptz", format!("t.{available} IS DISTINCT FROM $12::timestamptz"))
-        }
-        RowChange::Bury | RowChange::Discard => ("$12::text", "$12::text IS NOT NULL".to_owned()),
+        RowChange::Schedule => (moment(), format!("t.{available} IS DISTINCT FROM $12::timestamptz")),
+        RowChange::Bury => (cast(shape, Column::LockedBy, "$12::text"), "true".to_owned()),
+        RowChange::Discard => ("$12::text".to_owned(), "$12::text IS NOT NULL".to_owned()),
     };
     format!(
         "WITH chosen AS MATERIALIZED (SELECT t.{at} AS at FROM {table} AS t WHERE {matching} AND {also}
@@ -107,7 +107,7 @@ UPDATE {table} AS t SET {sets} WHERE {among}",
         matching = matching(shape, which),
         created = shape.needed(Column::CreatedAt),
         tie = page_tie(shape),
-        sets = text::sets(shape, change, "now()", value),
+        sets = text::sets(shape, change, "now()", &value),
         among = is_among(shape, "SELECT at FROM chosen"),
     )
 }

@@ -38,6 +38,8 @@ pub struct PostgresTableSql {
     pub retry: String,
     /// Records deaths: ids, tokens, errors, whether the budget was spent.
     pub dead: String,
+    /// Records that an operator buries what was taken for that: error, token.
+    pub buried: String,
     /// Hands back what was not sent: ids, tokens.
     pub released: String,
     /// Gives up what was sent and not answered: ids, tokens, budget. Counts as an attempt.
@@ -46,8 +48,11 @@ pub struct PostgresTableSql {
     pub released_claims: String,
     /// Renews leases: ids, tokens.
     pub renewed: String,
-    /// Takes back what is leased for too long: milliseconds, rows at most, budget. Answers whether each is dead.
+    /// Takes back what is leased for too long: milliseconds, rows at most, budget, how many are passed over. Answers whether each is
+    /// dead.
     pub sweep: String,
+    /// The id of one that is leased for too long: milliseconds, how many are passed over.
+    pub expired_id: String,
     /// Counts the rows by state.
     pub counts: String,
     /// Count at most [`COUNTED_MAX`](Self::COUNTED_MAX) rows that are pending, delivering and dead: all, fresh, given up, the oldest that
@@ -88,11 +93,13 @@ impl PostgresTableSql {
             delivered: settle::delivered(s),
             retry: settle::retry(s),
             dead: settle::dead(s),
+            buried: settle::buried(s),
             released: settle::released(s),
             abandoned: settle::abandoned(s),
             released_claims: settle::released_claims(s),
             renewed: settle::renewed(s),
             sweep: settle::sweep(s),
+            expired_id: settle::expired_id(s),
             counts: text::counts(s, &due(s), &format!("t.{}", s.needed(Column::CreatedAt))),
             few: text::small_states(s).map(|state| {
                 let created = format!("t.{}", s.needed(Column::CreatedAt));
@@ -111,7 +118,7 @@ impl PostgresTableSql {
     }
 
     /// So many rows of a state are counted at most.
-    pub const COUNTED_MAX: u32 = 100_001;
+    pub const COUNTED_MAX: u32 = 10_001;
 
     /// Asks how large a table is: its quoted name. Answers bytes, and about how many rows those are.
     pub fn size() -> &'static str {
@@ -149,7 +156,7 @@ impl PostgresTableSql {
         look::find_count(&self.shape, which)
     }
 
-    /// Changes rows, the earliest first; parameters as [`find`](Self::find), then what the change was given: a moment or an error.
+    /// Changes rows, the earliest first; parameters as [`find`](Self::find), then what the change was given: a moment, an error or a token.
     pub fn change(&self, which: &str, change: RowChange) -> String {
         look::change(&self.shape, which, change)
     }

@@ -66,23 +66,23 @@ pub(super) fn renewed(shape: &Shape) -> String {
 /// Tried again later; without an error it was no attempt.
 pub(super) fn retry(shape: &Shape) -> String {
     let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
-    let states = &shape.profile.states;
-    let state = match shape.quoted(Column::MaxAttempts) {
-        Some(most) => either(
-            shape,
-            &format!("s.error IS NOT NULL AND t.{attempts} + 1 >= t.{most}"),
-            &states.dead.literal(),
-            &states.pending.literal(),
-        ),
-        None => states.pending.literal(),
+    let (states, available) = (&shape.profile.states, shape.needed(Column::AvailableAt));
+    let due = "now() + s.after * interval '1 millisecond'";
+    let (state, due) = match shape.quoted(Column::MaxAttempts) {
+        Some(most) => {
+            let dies = format!("s.error IS NOT NULL AND t.{attempts} + 1 >= t.{most}");
+            // What is dead is due no more: a redrive in steps would take a time that comes while it runs for its own work.
+            let due = format!("CASE WHEN {dies} THEN t.{available} ELSE {due} END");
+            (either(shape, &dies, &states.dead.literal(), &states.pending.literal()), due)
+        }
+        None => (states.pending.literal(), due.to_owned()),
     };
     let said = error_text(shape, "s.error");
     let last = shape.quoted(Column::LastError).map(|last| format!("coalesce({said}, t.{last})"));
     let error = also_set(shape, Column::LastError, last.as_deref().unwrap_or_default());
-    let available = shape.needed(Column::AvailableAt);
     let counted = "CASE WHEN s.error IS NULL THEN 0 ELSE 1 END";
     format!(
-        "{} {status} = {state}, {attempts} = t.{attempts} + {counted}, {available} = now() + s.after * interval '1 millisecond'{error}, {}
+        "{} {status} = {state}, {attempts} = t.{attempts} + {counted}, {available} = {due}{error}, {}
 FROM unnest($1::text[], $3::int8[], $4::text[]) AS s (id, after, error)
 WHERE {}",
         update(shape),
@@ -123,6 +123,19 @@ fn one_of_held(shape: &Shape) -> String {
     format!("t.{} = {id} AND {}", shape.needed(Column::Id), guard(shape, "$2"))
 }
 
+/// What an operator took to bury it, under this token (`$2`), with this error (`$1`).
+pub(super) fn buried(shape: &Shape) -> String {
+    format!(
+        "UPDATE {} AS t SET {} WHERE t.{} = {} AND t.{} = {} AND $1::text IS NOT NULL",
+        shape.profile.table.quoted(),
+        text::buried(shape, "now()", &error_text(shape, "$1::text")),
+        shape.needed(Column::Status),
+        shape.profile.states.delivering.literal(),
+        shape.needed(Column::LockedBy),
+        cast(shape, Column::LockedBy, "$2::text")
+    )
+}
+
 /// One of two states; the type must be said where a state is more than text.
 fn either(shape: &Shape, condition: &str, yes: &str, no: &str) -> String {
     let choice = format!("CASE WHEN {condition} THEN {yes} ELSE {no} END");
@@ -134,14 +147,17 @@ fn either(shape: &Shape, condition: &str, yes: &str, no: &str) -> String {
 
 /// Pending, or dead if one attempt more spends the row's own budget, else this one.
 fn dead_if_spent(shape: &Shape, budget: &str) -> String {
-    let attempts = shape.needed(Column::Attempts);
-    let budget = match shape.quoted(Column::MaxAttempts) {
-        Some(most) => format!("coalesce(t.{most}, {budget})"),
-        None => budget.to_owned(),
-    };
     let states = &shape.profile.states;
-    let is_spent = format!("t.{attempts} + 1 >= {budget}");
-    either(shape, &is_spent, &states.dead.literal(), &states.pending.literal())
+    either(shape, &is_spent(shape, budget), &states.dead.literal(), &states.pending.literal())
+}
+
+/// That one attempt more spends the row's own budget, else this one.
+fn is_spent(shape: &Shape, budget: &str) -> String {
+    let attempts = shape.needed(Column::Attempts);
+    match shape.quoted(Column::MaxAttempts) {
+        Some(most) => format!("t.{attempts} + 1 >= coalesce(t.{most}, {budget})"),
+        None => format!("t.{attempts} + 1 >= {budget}"),
+    }
 }
 
 /// An error as the column takes it: no longer than it may be.
@@ -152,19 +168,33 @@ fn error_text(shape: &Shape, value: &str) -> String {
     }
 }
 
-/// Leases that have ended, the oldest first; a row that is delivering and says not since when counts as one.
+/// Leases that have ended for so long (`$1`), the oldest first; a row that is delivering and says not since when counts as one.
+fn expired(shape: &Shape) -> String {
+    let locked_at = shape.needed(Column::LockedAt);
+    format!(
+        "FROM {} AS t WHERE t.{} = {}
+      AND (t.{locked_at} <= now() - $1::int8 * interval '1 millisecond' OR t.{locked_at} IS NULL)
+    ORDER BY t.{locked_at}",
+        shape.profile.table.quoted(),
+        shape.needed(Column::Status),
+        shape.profile.states.delivering.literal()
+    )
+}
+
+/// The id of the one that comes after so many (`$2`).
+pub(super) fn expired_id(shape: &Shape) -> String {
+    format!("SELECT t.{}::text {} LIMIT 1 OFFSET $2::int8", shape.needed(Column::Id), expired(shape))
+}
+
+/// At most so many of them (`$2`) after so many (`$4`).
 pub(super) fn sweep(shape: &Shape) -> String {
     let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
-    let locked_at = shape.needed(Column::LockedAt);
     let states = &shape.profile.states;
     let state = dead_if_spent(shape, "$3::int8");
     let error = also_set(shape, Column::LastError, &error_text(shape, text::LEASE_EXPIRED));
     format!(
         "WITH expired AS MATERIALIZED (
-    SELECT t.{at} AS at FROM {table} AS t
-    WHERE t.{status} = {delivering}
-      AND (t.{locked_at} <= now() - $1::int8 * interval '1 millisecond' OR t.{locked_at} IS NULL)
-    ORDER BY t.{locked_at} LIMIT $2::int8 FOR UPDATE OF t SKIP LOCKED
+    SELECT t.{at} AS at {expired} LIMIT $2::int8 OFFSET $4::int8 FOR UPDATE OF t SKIP LOCKED
 )
 UPDATE {table} AS t SET {status} = {state}, {attempts} = t.{attempts} + 1{error}, {unlocked}
 WHERE {among} AND t.{status} = {delivering}
@@ -173,6 +203,7 @@ RETURNING t.{status} = {dead}",
         table = shape.profile.table.quoted(),
         delivering = states.delivering.literal(),
         dead = states.dead.literal(),
+        expired = expired(shape),
         unlocked = unlocked(shape),
         among = is_among(shape, "SELECT at FROM expired"),
     )

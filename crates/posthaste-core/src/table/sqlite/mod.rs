@@ -13,7 +13,10 @@ use super::{Column, RowChange, Shape};
 use crate::admin::EventState;
 use claim::{pick, take};
 use look::{matching, old, page_tie, prune};
-use settle::{abandoned, dead, expired, insert, released_claims, renewed, retry, same, settled, sweep};
+use settle::{
+    abandoned, buried, dead, expired, expired_id, insert, released_claims, renewed, retry, same, settled,
+    sweep,
+};
 
 /// What a connection must have: a function of a topic pattern and a topic that says whether they match. SQLite itself knows no regular
 /// expressions.
@@ -35,18 +38,23 @@ pub struct SqliteTableSql {
     pub retry: String,
     /// Records a death: id, tokens, now, error, whether the budget was spent, in an hour.
     pub dead: String,
+    /// Records that an operator buries what was taken for that: tokens, now, error.
+    pub buried: String,
     /// Hands back what was not sent: ids, tokens, now.
     pub released: String,
-    /// Gives up what was sent and not answered: ids, tokens, now, budget. Counts as an attempt.
+    /// Gives up what was sent and not answered: ids, tokens, now, budget, when it is due. Counts as an attempt.
     pub abandoned: String,
     /// Hands back whatever these claims hold: tokens, now.
     pub released_claims: String,
     /// Renews leases: ids, tokens, now.
     pub renewed: String,
-    /// Takes back what was leased before: cutoff, rows at most, budget, now. Answers whether each is dead.
+    /// Takes back what was leased before: cutoff, rows at most, budget, now, how many are passed over, when they are due.
+    /// Answers whether each is dead.
     pub sweep: String,
     /// Whether something was leased before: cutoff.
     pub expired: String,
+    /// The id of one that was leased before: cutoff, how many are passed over.
+    pub expired_id: String,
     /// Counts the rows by state: now.
     pub counts: String,
     /// The lowest and the highest number of a row; fails where rows have none.
@@ -87,12 +95,14 @@ impl SqliteTableSql {
             delivered: settled(s, &states.delivered, &also_set(s, Column::DeliveredAt, "?3")),
             retry: retry(s),
             dead: dead(s),
+            buried: buried(s),
             released: settled(s, &states.pending, ""),
             abandoned: abandoned(s),
             released_claims: released_claims(s),
             renewed: renewed(s),
             sweep: sweep(s),
             expired: format!("SELECT EXISTS (SELECT 1 {})", expired(s)),
+            expired_id: expired_id(s),
             counts: text::counts(s, &due(s, "?1"), &millis(&format!("t.{}", s.needed(Column::CreatedAt)))),
             ends: format!(
                 "SELECT (SELECT min(rowid) FROM {table}), (SELECT max(rowid) FROM {table})",
@@ -112,7 +122,7 @@ impl SqliteTableSql {
     }
 
     /// So many rows of a state are counted at most.
-    pub const COUNTED_MAX: u32 = 20_001;
+    pub const COUNTED_MAX: u32 = 10_001;
 
     /// The shape that these statements are for.
     pub fn shape(&self) -> &Shape {
@@ -148,7 +158,7 @@ ORDER BY t.{} DESC, {} DESC LIMIT ?8",
         )
     }
 
-    /// Changes rows, the earliest first; parameters as [`find`](Self::find), then what the change was given: a moment or an error.
+    /// Changes rows, the earliest first; parameters as [`find`](Self::find), then what the change was given: a moment, an error or a token.
     pub fn change(&self, which: &str, change: RowChange) -> String {
         let s = &self.shape;
         let id = s.needed(Column::Id);

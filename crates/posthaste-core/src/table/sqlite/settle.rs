@@ -1,7 +1,7 @@
 //! Recording what became of claimed rows, guarded by their state and the tokens of the caller's claims.
 
 use super::{columns, time};
-use crate::table::text::{LEASE_EXPIRED, UNANSWERED, also_set, unlocked};
+use crate::table::text::{self, LEASE_EXPIRED, UNANSWERED, also_set, unlocked};
 use crate::table::{Column, Shape, StateName};
 
 pub(super) fn guard(shape: &Shape, tokens: &str) -> String {
@@ -40,17 +40,24 @@ fn attempt(shape: &Shape) -> String {
 /// Rows with these ids (`?1`) held under these tokens (`?2`) are given up, now (`?3`); a budget (`?4`) says which are dead.
 pub(super) fn abandoned(shape: &Shape) -> String {
     let error = also_set(shape, Column::LastError, UNANSWERED);
-    to(shape, &dead_if_spent(shape, "?4"), &format!("{}{error}", attempt(shape)))
+    let also = format!("{}{error}", attempt(shape));
+    to(shape, &dead_if_spent(shape, "?4"), &also)
 }
 
 /// Pending, or dead if one attempt more spends the row's own budget, else this one.
 fn dead_if_spent(shape: &Shape, budget: &str) -> String {
-    let (states, attempts) = (&shape.profile.states, shape.needed(Column::Attempts));
+    let states = &shape.profile.states;
+    let (dead, pending) = (states.dead.literal(), states.pending.literal());
+    format!("CASE WHEN {} THEN {dead} ELSE {pending} END", is_spent(shape, budget))
+}
+
+/// That one attempt more spends the row's own budget, else this one.
+fn is_spent(shape: &Shape, budget: &str) -> String {
+    let attempts = shape.needed(Column::Attempts);
     let budget = shape
         .quoted(Column::MaxAttempts)
         .map_or(budget.to_owned(), |most| format!("coalesce({most}, {budget})"));
-    let (dead, pending) = (states.dead.literal(), states.pending.literal());
-    format!("CASE WHEN {attempts} + 1 >= {budget} THEN {dead} ELSE {pending} END")
+    format!("{attempts} + 1 >= {budget}")
 }
 
 pub(super) fn released_claims(shape: &Shape) -> String {
@@ -77,20 +84,21 @@ pub(super) fn renewed(shape: &Shape) -> String {
 /// Tried again later; without an error it was no attempt.
 pub(super) fn retry(shape: &Shape) -> String {
     let (states, attempts) = (&shape.profile.states, shape.needed(Column::Attempts));
-    let state = match shape.quoted(Column::MaxAttempts) {
-        Some(most) => format!(
-            "CASE WHEN ?5 IS NOT NULL AND {attempts} + 1 >= {most} THEN {} ELSE {} END",
-            states.dead.literal(),
-            states.pending.literal()
-        ),
-        None => states.pending.literal(),
+    let (pending, available) = (states.pending.literal(), shape.needed(Column::AvailableAt));
+    let (state, due) = match shape.quoted(Column::MaxAttempts) {
+        Some(most) => {
+            let dies = format!("?5 IS NOT NULL AND {attempts} + 1 >= {most}");
+            // What is dead is due no more: a redrive in steps would take a time that comes while it runs for its own work.
+            let due = format!("CASE WHEN {dies} THEN {available} ELSE ?4 END");
+            (format!("CASE WHEN {dies} THEN {} ELSE {pending} END", states.dead.literal()), due)
+        }
+        None => (pending, "?4".to_owned()),
     };
     let last = shape.quoted(Column::LastError).map(|last| format!("coalesce(?5, {last})"));
     format!(
-        "UPDATE {} SET {} = {state}, {} = ?4, {attempts} = {attempts} + (?5 IS NOT NULL){}, {} WHERE {} = ?1 AND {}",
+        "UPDATE {} SET {} = {state}, {available} = {due}, {attempts} = {attempts} + (?5 IS NOT NULL){}, {} WHERE {} = ?1 AND {}",
         shape.profile.table.quoted(),
         shape.needed(Column::Status),
-        shape.needed(Column::AvailableAt),
         also_set(shape, Column::LastError, last.as_deref().unwrap_or_default()),
         unlocked(shape, "?3"),
         shape.needed(Column::Id),
@@ -121,13 +129,25 @@ pub(super) fn dead(shape: &Shape) -> String {
     )
 }
 
+/// What an operator took to bury it, under these tokens (`?1`), now (`?2`), with this error (`?3`).
+pub(super) fn buried(shape: &Shape) -> String {
+    format!(
+        "UPDATE {} SET {} WHERE {} AND ?3 IS NOT NULL",
+        shape.profile.table.quoted(),
+        text::buried(shape, "?2", "?3"),
+        guard(shape, "?1")
+    )
+}
+
+/// Rows that were leased before a moment (`?1`), the oldest first: at most so many (`?2`) after so many (`?5`) are taken back, by a
+/// budget (`?3`), now (`?4`).
 pub(super) fn sweep(shape: &Shape) -> String {
     let (id, status, locked_at) =
         (shape.needed(Column::Id), shape.needed(Column::Status), shape.needed(Column::LockedAt));
     let error = also_set(shape, Column::LastError, LEASE_EXPIRED);
     format!(
         "UPDATE {table} SET {status} = {}{}{error}, {}
-WHERE {id} IN (SELECT t.{id} {} ORDER BY t.{locked_at} LIMIT ?2)
+WHERE {id} IN (SELECT t.{id} {} ORDER BY t.{locked_at} LIMIT ?2 OFFSET ?5)
 RETURNING {status} = {dead}",
         dead_if_spent(shape, "?3"),
         attempt(shape),
@@ -135,6 +155,16 @@ RETURNING {status} = {dead}",
         expired(shape),
         table = shape.profile.table.quoted(),
         dead = shape.profile.states.dead.literal(),
+    )
+}
+
+/// The id of the one that comes after so many (`?2`).
+pub(super) fn expired_id(shape: &Shape) -> String {
+    format!(
+        "SELECT CAST(t.{} AS TEXT) {} ORDER BY t.{} LIMIT 1 OFFSET ?2",
+        shape.needed(Column::Id),
+        expired(shape),
+        shape.needed(Column::LockedAt)
     )
 }
 

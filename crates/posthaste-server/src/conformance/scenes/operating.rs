@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::conformance::Stop;
 use crate::conformance::moves::State;
-use crate::conformance::relay::Settings;
+use crate::conformance::relay::{Running, Settings};
 use crate::conformance::scene::{Scene, times};
 use crate::conformance::table::Row;
 
@@ -33,6 +33,7 @@ pub(super) fn operating<'a>(scene: &'a mut Scene<'_>) -> LocalBoxFuture<'a, Resu
         scene.table.insert(std::slice::from_ref(&failing)).await?;
         looking(scene, &delivered, &dead, &failing).await?;
         replaying(scene, &delivered, &dead).await?;
+        by_verb(scene).await?;
         at_random(scene).await
     })
 }
@@ -99,6 +100,32 @@ async fn by_hand(scene: &mut Scene<'_>) -> Result<(), Stop> {
         early == 0,
         "a row that was put off by hand waited and came when it was due; a dead one that was restored came",
         "a row that was put off by hand was published all the same",
+    );
+    Ok(())
+}
+
+/// X3: what is put off and buried by a verb.
+async fn by_verb(scene: &mut Scene<'_>) -> Result<(), Stop> {
+    let (put_off, buried) = ([Row::new()], [Row::new()]);
+    scene.table.insert(&put_off).await?;
+    scene.table.insert(&buried).await?;
+    scene.verb(&["event", "schedule", "--lane", "main", "--id", &put_off[0].id, "--at", "1h"]).await?;
+    scene.verb(&["event", "bury", "--lane", "main", "--id", &buried[0].id]).await?;
+    scene.until_are(&mut [], &buried, State::Dead).await?;
+    let mut relays = [scene.relay(Settings::default())?];
+    scene.let_work(&mut relays).await?;
+    let early = times(&relays, &put_off[0]) + times(&relays, &buried[0]);
+    let available = scene.table.name(Column::AvailableAt);
+    let now = format!("{available} = {}", scene.table.ground.moment(0));
+    scene.table.change(&now, &scene.table.among(&put_off)).await?;
+    scene.verb(&["dead", "redrive", "--lane", "main", "--id", &buried[0].id]).await?;
+    scene.until_delivered(&mut relays, &put_off).await?;
+    scene.until_delivered(&mut relays, &buried).await?;
+    scene.findings.hold(
+        "X3",
+        early == 0,
+        "a row that was put off or buried by a verb waited, and came when it was due or redriven",
+        "a row that was put off or buried by a verb was published all the same",
     );
     Ok(())
 }
@@ -192,37 +219,77 @@ async fn recording(scene: &mut Scene<'_>, one: &Row, two: &Row) -> Result<(), St
     Ok(())
 }
 
-/// X8: random commands while a relay works; every row is published in the end, and none is removed before.
+/// What operators do at random; `ID` stands for any row.
+const COMMANDS: [&str; 9] = [
+    "replay --lane main --id ID",
+    "replay --lane main --since 1h",
+    "event bury --lane main",
+    "dead redrive --lane main",
+    "event schedule --lane main --at 1s",
+    "prune --older-than 0s",
+    "dead discard --lane main --id ID --yes",
+    "event bury --lane main --id ID",
+    "prune --older-than 1h --dead-older-than 1h --yes",
+];
+
+/// X8: random commands while a relay works, each of them at least once; every row is published in the end or was given up by an
+/// operator, none is removed before, and the counts are those of the table.
 async fn at_random(scene: &mut Scene<'_>) -> Result<(), Stop> {
     let mut relays = [scene.relay(Settings::default())?];
-    let mut rows = Vec::new();
-    for _ in 0..ACTIONS {
+    let (mut rows, mut commands) = (Vec::new(), COMMANDS.to_vec());
+    if !scene.table.has(Column::LastError) {
+        // There is no place for why it was given up.
+        commands.retain(|command| !command.contains("discard"));
+    }
+    fastrand::shuffle(&mut commands);
+    for number in 0..ACTIONS.max(commands.len()) {
         let some = Row::many(20);
         scene.table.insert(&some).await?;
         rows.extend(some);
-        let any = rows[fastrand::usize(..rows.len())].id.clone();
-        let command: &[&str] = match fastrand::usize(..5) {
-            0 => &["replay", "--lane", "main", "--id", &any],
-            1 => &["replay", "--lane", "main", "--since", "1h"],
-            2 => &["dead", "redrive", "--lane", "main"],
-            3 => &["prune", "--older-than", "0s"],
-            _ => &["prune", "--older-than", "1h"],
-        };
-        // That nothing matches is an answer too.
-        drop(scene.verb(command).await);
+        let any = &rows[fastrand::usize(..rows.len())].id;
+        let command =
+            commands.get(number).copied().unwrap_or_else(|| commands[fastrand::usize(..commands.len())]);
+        let words: Vec<_> = command.split(' ').map(|word| if word == "ID" { any } else { word }).collect();
+        scene.verb_or_nothing(&words).await?;
     }
-    let is_open = format!(
-        "{} AND ({} OR {})",
-        scene.table.among(&rows),
-        scene.table.is(State::Pending),
-        scene.table.is(State::Delivering)
-    );
+    // What was buried and not given up comes back.
+    scene.verb_or_nothing(&["dead", "redrive", "--lane", "main"]).await?;
+    // Of all rows: those of other checks are replayed, put off and buried too.
+    let open = format!("({} OR {})", scene.table.is(State::Pending), scene.table.is(State::Delivering));
+    let unseen = |relays: &[Running]| {
+        let unseen = rows.iter().filter(|row| times(relays, row) == 0).cloned();
+        unseen.collect::<Vec<_>>()
+    };
     scene
-        .until(&mut relays, "everything is published", async |relays| {
-            let all_came = rows.iter().all(|row| times(relays, row) > 0);
-            Ok(all_came && scene.table.count(&is_open).await? == 0)
+        .until(&mut relays, "everything is published or given up", async |relays| {
+            let (unseen, table) = (unseen(relays), &scene.table);
+            let given_up = if unseen.is_empty() {
+                0
+            } else {
+                table.count(&format!("{} AND {}", table.among(&unseen), table.is(State::Dead))).await?
+            };
+            Ok(table.count(&open).await? == 0 && given_up == unseen.len() as i64)
         })
         .await?;
-    scene.findings.ok("X8", format!("{ACTIONS} random commands under load: all of {} rows were published, and none was removed before", rows.len()));
+    adds_up(scene).await?;
+    let done = ACTIONS.max(commands.len());
+    scene.findings.ok("X8", format!("{done} random commands under load: each of {} rows was published or given up by an operator, and none was removed before", rows.len()));
+    Ok(())
+}
+
+/// X8: what `stats` counts is what is there.
+async fn adds_up(scene: &mut Scene<'_>) -> Result<(), Stop> {
+    let stats = scene.verb(&["stats", "--output", "json"]).await?.stdout;
+    let total = serde_json::from_str::<Value>(&stats).unwrap_or_default()["total"].clone();
+    let count = |name: &str| total[name].as_i64().unwrap_or_default();
+    let delivered = scene.table.count(&scene.table.is(State::Delivered)).await?;
+    let dead = scene.table.count(&scene.table.is(State::Dead)).await?;
+    let counted = (count("delivered"), count("dead") + count("discarded"));
+    scene.findings.hold(
+        "X8",
+        counted == (delivered, dead),
+        "stats counts what is delivered and dead after all that",
+        &format!("stats counts {counted:?} delivered and dead, and the table has {delivered} and {dead}"),
+    );
     Ok(())
 }

@@ -54,12 +54,32 @@ pub(super) async fn change(
     let mut asked = asked(question);
     asked.but_due_since = wish.moment().is_some();
     let text = sql.change(&which, asked, wish.change());
-    let given = match wish.error() {
-        Some(error) => Value::Text(Some(error.to_owned())),
-        None => Value::Int(wish.moment().map(Timestamp::as_micros)),
+    let token = wish.token(sql.shape());
+    let given = match (&token, wish.error()) {
+        (Some(token), _) => Value::Text(Some(token.clone())),
+        (None, Some(error)) => Value::Text(Some(error.to_owned())),
+        (None, None) => Value::Int(wish.moment().map(Timestamp::as_micros)),
     };
     let values: Vec<Value> = values(question).into_iter().chain([given]).collect();
-    tried!(sql, on, step(on, audit, &text, &values, ledger))
+    let burial = token.zip(wish.error()).map(|(token, error)| Burial { sql, token, error });
+    tried!(sql, on, step(on, audit, (&text, &values), burial.as_ref(), ledger))
+}
+
+/// What follows where rows were taken to be buried.
+struct Burial<'a> {
+    sql: &'a MysqlTableSql,
+    token: String,
+    error: &'a str,
+}
+
+impl Burial<'_> {
+    async fn carry_out(&self, on: &mut Connection) -> Db<()> {
+        let tokens = Value::Text(Some(list(std::slice::from_ref(&self.token))));
+        let held = on.query(&self.sql.held_by, std::slice::from_ref(&tokens)).await?;
+        let held = held.iter().map(|row| get(row, 0)).collect::<Db<Vec<String>>>()?;
+        let values = [Value::Text(Some(list(&held))), tokens, Value::Text(Some(self.error.to_owned()))];
+        on.execute(&self.sql.buried, &values).await.map(drop)
+    }
 }
 
 /// Removes rows and leaves a record in one transaction.
@@ -75,20 +95,23 @@ pub(super) async fn prune(
         Terminal::Dead => &sql.prune_dead,
     };
     let values = [Value::Int(Some(millis(age))), Value::Int(Some(i64::from(rows)))];
-    tried!(sql, on, step(on, audit, delete, &values, ledger))
+    tried!(sql, on, step(on, audit, (delete, &values), None, ledger))
 }
 
 /// One step of a command. Only what is committed is in the ledger.
 async fn step(
     on: &mut Connection,
     audit: &AuditSql,
-    text: &MysqlText,
-    values: &[Value],
+    (text, values): (&MysqlText, &[Value]),
+    burial: Option<&Burial<'_>>,
     ledger: &mut Ledger,
 ) -> Db<u64> {
     let mut page = ledger.clone();
     on.begin().await?;
     let changed = on.execute(text, values).await?;
+    if let Some(burial) = burial {
+        burial.carry_out(on).await?;
+    }
     if let Some(entry) = page.after(changed) {
         write_record(on, audit, &entry).await?;
     }

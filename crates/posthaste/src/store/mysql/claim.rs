@@ -51,8 +51,13 @@ async fn one_after_another(on: &mut Connection, sql: &MysqlTableSql, ask: Ask<'_
     let name = format!("SHA1(CONCAT(DATABASE(), ' {}'))", sql.order_lock);
     let got = on.begin_after(&format!("SELECT GET_LOCK({name}, {ORDER_LOCK_SECONDS})")).await?;
     let is_free = got.first().map(|row| get::<Option<i64>>(row, 0)).transpose()?.flatten() == Some(1);
-    // Somebody else's claim takes its time; this one looks again later.
-    let taken = if is_free { take(on, sql, ask).await } else { Ok(Vec::new()) };
+    let taken = if is_free {
+        take(on, sql, ask).await
+    } else {
+        // Somebody else's claim takes its time; this one looks again later.
+        ask.cursor.miss();
+        Ok(Vec::new())
+    };
     let end = if taken.is_ok() { "COMMIT" } else { "ROLLBACK" };
     on.end_with(end, &format!("DO RELEASE_LOCK({name})")).await?;
     taken

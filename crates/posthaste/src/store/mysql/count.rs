@@ -8,7 +8,7 @@ use sqlx::mysql::MySqlRow;
 use super::error::Db;
 use super::get;
 use super::pool::Connection;
-use crate::store::table::driver::{Counted, Few};
+use crate::store::table::count::{CountRow, Counted, Few};
 
 /// A table whose rows take no more than this is counted as a whole.
 const SHORT_BYTES: i64 = 32 << 20;
@@ -18,12 +18,13 @@ pub(super) async fn count(on: &mut Connection, sql: &MysqlTableSql) -> Db<Counte
     // Without an index on the state relays read the whole table in every claim: one more does not matter.
     if bytes <= SHORT_BYTES || !has_index {
         let all = on.query(&sql.counts, &[]).await?;
-        return counted(all.first().ok_or(sqlx::Error::RowNotFound)?);
+        return Counted::read(all.first().ok_or(sqlx::Error::RowNotFound)?);
     }
     let mut few = [Few::default(); 4];
     for (few, text) in few.iter_mut().zip(&sql.few) {
         let some_rows = on.query(text, &[]).await?;
-        *few = some(some_rows.first().ok_or(sqlx::Error::RowNotFound)?)?;
+        let row = some_rows.first().ok_or(sqlx::Error::RowNotFound)?;
+        *few = Few::read(row, MysqlTableSql::COUNTED_MAX)?;
     }
     Ok(Counted::of_long(rows, few))
 }
@@ -42,30 +43,14 @@ async fn size(on: &mut Connection, sql: &MysqlTableSql) -> Db<(i64, u64, bool)> 
     Ok((get(row, 0)?, get::<i64>(row, 1)?.unsigned_abs(), get::<i64>(row, 2)? > 0))
 }
 
-fn counted(row: &MySqlRow) -> Db<Counted> {
-    let number = |column| get::<i64>(row, column).map(i64::unsigned_abs);
-    Ok(Counted {
-        fresh: number(0)?,
-        waiting: number(1)?,
-        delivered: number(2)?,
-        dead: number(3)?,
-        oldest_fresh_at: get::<Option<i64>>(row, 4)?.map(Timestamp::from_micros),
-        unknown: number(5)?,
-        discarded: number(6)?,
-        ..Counted::default()
-    })
-}
+impl CountRow for MySqlRow {
+    type Error = sqlx::Error;
 
-/// Rows of one state; more than are counted are at least so many.
-fn some(row: &MySqlRow) -> Db<Few> {
-    let number = |column| get::<i64>(row, column).map(i64::unsigned_abs);
-    let rows = number(0)?;
-    Ok(Few {
-        rows,
-        fresh: number(1)?,
-        given_up: number(2)?,
-        oldest_fresh_at: get::<Option<i64>>(row, 3)?.map(Timestamp::from_micros),
-        is_estimate: rows >= u64::from(MysqlTableSql::COUNTED_MAX),
-        lacks_index: false,
-    })
+    fn number(&self, column: usize) -> Db<u64> {
+        get::<i64>(self, column).map(i64::unsigned_abs)
+    }
+
+    fn time(&self, column: usize) -> Db<Option<Timestamp>> {
+        Ok(get::<Option<i64>>(self, column)?.map(Timestamp::from_micros))
+    }
 }

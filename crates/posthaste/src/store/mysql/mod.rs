@@ -33,8 +33,9 @@ use posthaste_core::time::Timestamp;
 pub(in crate::store) use self::dedup::MysqlDedup;
 use self::error::{Db, explain, told};
 use self::pool::{Connection, Connections};
+use super::table::count::Counted;
 use super::table::cursor::{Left, Sorted};
-use super::table::driver::{Ask, Counted, Driver, Question, Seen, Terminal, Wish};
+use super::table::driver::{Ask, Driver, Question, Seen, Sweep, Terminal, Wish};
 use super::table::engine::Table;
 use super::table::examine::ASK_WITHIN;
 use super::table::ledger::Ledger;
@@ -151,14 +152,13 @@ impl Driver for Mysql {
         settle::hand_back(&mut self.connections.get().await?, sql, &left).await
     }
 
-    async fn sweep(
-        &self,
-        sql: &MysqlTableSql,
-        lease: Duration,
-        rows: u32,
-        budget: u32,
-    ) -> Result<(u64, u64)> {
-        settle::sweep(&mut self.connections.get().await?, sql, lease, rows, budget).await
+    async fn sweep(&self, sql: &MysqlTableSql, sweep: Sweep) -> Result<(u64, u64)> {
+        settle::sweep(&mut self.connections.get().await?, sql, sweep).await
+    }
+
+    async fn expired(&self, sql: &MysqlTableSql, sweep: Sweep) -> Result<Option<String>> {
+        let expired = settle::expired(&mut self.connections.get().await?, sql, sweep).await;
+        expired.map_err(|error| told(error, sql))
     }
 
     async fn count(&self, sql: &MysqlTableSql) -> Result<Counted> {

@@ -1,7 +1,5 @@
 //! Recording outcomes, handing back, taking back and publishing.
 
-use std::time::Duration;
-
 use posthaste_core::envelope::Envelope;
 use posthaste_core::publisher::Published;
 use posthaste_core::table::{MysqlTableSql, MysqlText, insert_values};
@@ -14,6 +12,7 @@ use super::error::{Db, is_duplicate, refused, told};
 use super::pool::Connection;
 use super::{get, tried};
 use crate::store::table::cursor::{Left, Sorted};
+use crate::store::table::driver::Sweep;
 use crate::store::table::look::published_before;
 use crate::store::table::{list, millis};
 
@@ -63,7 +62,7 @@ fn by_kind<'a>(sql: &'a MysqlTableSql, sorted: &Sorted) -> Vec<(&'a MysqlText, S
 
 /// Hands back everything that a lease still holds.
 pub(super) async fn hand_back(on: &mut Connection, sql: &MysqlTableSql, left: &Left) -> Result<()> {
-    tried!(sql, on, hand_back_once(on, sql, left))
+    tried!(sql, on, hand_back_once(on, sql, left), refused)
 }
 
 async fn hand_back_once(on: &mut Connection, sql: &MysqlTableSql, left: &Left) -> Db<()> {
@@ -73,6 +72,9 @@ async fn hand_back_once(on: &mut Connection, sql: &MysqlTableSql, left: &Left) -
         let held = held.iter().map(|row| get(row, 0)).collect::<Db<Vec<String>>>()?;
         on.execute(&sql.released, &[text(&held), text(&left.unsure)]).await?;
     }
+    if !left.unsent.is_empty() {
+        on.execute(&sql.released, &[text(&left.unsent), text(&left.tokens)]).await?;
+    }
     if !left.ids.is_empty() {
         let budget = Value::Int(Some(i64::from(left.budget)));
         on.execute(&sql.abandoned, &[text(&left.ids), text(&left.tokens), budget]).await?;
@@ -81,18 +83,22 @@ async fn hand_back_once(on: &mut Connection, sql: &MysqlTableSql, left: &Left) -
 }
 
 /// Takes back rows whose lease has ended; answers how many, and how many of them died.
-pub(super) async fn sweep(
-    on: &mut Connection,
-    sql: &MysqlTableSql,
-    lease: Duration,
-    rows: u32,
-    budget: u32,
-) -> Result<(u64, u64)> {
-    let values = [millis(lease), i64::from(rows), i64::from(budget)].map(|int| Value::Int(Some(int)));
-    tried!(sql, on, sweep_once(on, sql, &values))
+pub(super) async fn sweep(on: &mut Connection, sql: &MysqlTableSql, sweep: Sweep) -> Result<(u64, u64)> {
+    tried!(sql, on, sweep_once(on, sql, &values(sweep)), refused)
 }
 
-async fn sweep_once(on: &mut Connection, sql: &MysqlTableSql, values: &[Value; 3]) -> Db<(u64, u64)> {
+fn values(sweep: Sweep) -> [Value; 4] {
+    let [rows, budget, passed] = [sweep.rows, sweep.budget, sweep.passed].map(i64::from);
+    [millis(sweep.lease), rows, budget, passed].map(|int| Value::Int(Some(int)))
+}
+
+/// The id of the first row that a sweep would take back.
+pub(super) async fn expired(on: &mut Connection, sql: &MysqlTableSql, sweep: Sweep) -> Db<Option<String>> {
+    let rows = on.query(&sql.expired, &values(Sweep { rows: 1, ..sweep })).await?;
+    rows.first().map(|row| get(row, 0)).transpose()
+}
+
+async fn sweep_once(on: &mut Connection, sql: &MysqlTableSql, values: &[Value; 4]) -> Db<(u64, u64)> {
     on.begin().await?;
     let (mut ids, mut dead) = (Vec::new(), 0);
     for row in &on.query(&sql.expired, values).await? {

@@ -6,7 +6,8 @@ use posthaste_core::table::States;
 use posthaste_core::{BoxFuture, Result};
 
 use super::command::AGAIN_ROWS;
-use super::driver::{Counted, Driver, Estimated, Question, Seen};
+use super::count::{Counted, Estimated};
+use super::driver::{Driver, Question, Seen};
 use super::engine::Table;
 use super::look::{page_end, page_place, tell_unindexed, tell_unknown, view};
 
@@ -82,6 +83,8 @@ fn stats(lane: LaneName, counted: Counted) -> LaneStats {
     stats.discarded = counted.discarded;
     stats.accepted = stats.waiting + stats.delivered + stats.dead + stats.discarded;
     stats.oldest_unread_at = counted.oldest_fresh_at;
+    stats.retrying = Some(counted.retried);
+    stats.oldest_waiting_at = counted.oldest_retried_at;
     tell_unknown(&mut stats, counted.unknown, counted.estimated.unknown);
     if counted.lacks_index {
         tell_unindexed(&mut stats);
@@ -92,6 +95,7 @@ fn stats(lane: LaneName, counted: Counted) -> LaneStats {
         (open || delivered || dead, "accepted"),
         (delivered, "delivered"),
         (open, "waiting"),
+        (open, "retrying"),
         (dead, "dead"),
         (dead, "discarded"),
     ];

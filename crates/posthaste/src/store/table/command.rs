@@ -37,6 +37,7 @@ impl<D: Driver> Table<D> {
         }
         let is_kept = self.driver.record_table().await?.is_some();
         let mut ledger = Ledger::new(filter, &command, by, is_kept);
+        ledger.say_begun_unless_kept(&command);
         let done = self.carry_out(filter, &command, pace, &mut ledger).await;
         let failed = done.as_ref().err().filter(|_| ledger.applied().changed > 0);
         if let Some(error) = failed {
@@ -121,7 +122,7 @@ impl<D: Driver> Table<D> {
                 self.prune(*delivered_age, *dead_age, pace, ledger).await
             }
             Command::PruneInbox { age, .. } => {
-                self.prune_memory(*age, ledger).await?.ok_or_else(|| cannot(command))
+                self.prune_memory(*age, pace, ledger).await?.ok_or_else(|| cannot(command))
             }
             other => Err(cannot(other)),
         }
@@ -193,14 +194,25 @@ impl<D: Driver> Table<D> {
     }
 
     /// Removes what consumers remember, until a step finds nothing; `None` where it is not this database's to remember.
-    async fn prune_memory(&self, age: Duration, ledger: &mut Ledger) -> Result<Option<Applied>> {
+    async fn prune_memory(
+        &self,
+        age: Duration,
+        pace: &Pace<'_>,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Applied>> {
         ledger.by(1, true);
+        let rows = u32::try_from(pace.step(STEP_ROWS as usize)).unwrap_or(STEP_ROWS);
         loop {
-            let Some(step) = self.driver.prune_memory(age, Some(STEP_ROWS)).await? else { return Ok(None) };
+            let Some(step) = self.driver.prune_memory(age, Some(rows)).await? else { return Ok(None) };
             if let Some(entry) = ledger.after(step) {
                 self.driver.write_record(entry).await?;
             }
             if ledger.is_over(step) {
+                return Ok(Some(ledger.applied()));
+            }
+            if pace.after(ledger.applied()).await.is_break() {
+                let entry = ledger.broken_off(None);
+                self.write_last(entry, ledger).await;
                 return Ok(Some(ledger.applied()));
             }
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use posthaste_core::lane::LaneSpec;
-use posthaste_core::store::{Lease, Outcome, Owner, Settled, Standing, Ticket};
+use posthaste_core::store::{Lease, Outcome, Owner, Settled, Standing, Ticket, Unsent};
 use posthaste_core::target::DeliverKind;
 use posthaste_core::time::{Clock, SystemClock, Timestamp, micros};
 use posthaste_core::{Error, Result};
@@ -26,6 +26,9 @@ const WHOLE_EVERY_MAX: Duration = Duration::from_secs(5);
 const WHOLE_SHARE_MIN: u32 = 2;
 /// A claim from the beginning that took no longer may follow any empty one.
 const WHOLE_IS_CHEAP: Duration = Duration::from_millis(20);
+
+/// Rows that the table would not have taken back are passed over for so long, and then tried again: their owner may have mended it.
+const REFUSED_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// A token of a claim.
 pub(in crate::store) type Token = Arc<str>;
@@ -51,6 +54,12 @@ struct Held {
     whole_at: Option<Instant>,
     whole_took: Duration,
     sweep_at: Option<Instant>,
+    /// How many of the oldest leases that ended the table would not have taken back, and since when that is known.
+    refused: Option<(u32, Instant)>,
+    /// Where the relay says what it never sent.
+    unsent: Option<Arc<Unsent>>,
+    /// A claim was answered before it had looked.
+    has_missed: bool,
     is_over: bool,
 }
 
@@ -65,6 +74,8 @@ struct Row {
 struct Claim {
     rows: usize,
     leased: Instant,
+    /// Whether the relay was told of its rows.
+    is_handed_out: bool,
 }
 
 /// How a claim should look.
@@ -168,15 +179,41 @@ impl Sorted {
 }
 
 /// What is left in the hands of a lease that ends.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(in crate::store) struct Left {
     /// Sent and not answered.
     pub(in crate::store) ids: Vec<String>,
+    /// Never sent.
+    pub(in crate::store) unsent: Vec<String>,
     pub(in crate::store) tokens: Vec<String>,
     /// Claims whose answer never came.
     pub(in crate::store) unsure: Vec<String>,
     /// After so many attempts a row is dead.
     pub(in crate::store) budget: u32,
+}
+
+impl Left {
+    /// The same in two parts; `None` if there is only one row, or one claim.
+    pub(in crate::store) fn halves(&self) -> Option<(Self, Self)> {
+        let none = Self { tokens: self.tokens.clone(), budget: self.budget, ..Self::default() };
+        let mut halves = (none.clone(), none);
+        let all = [&self.unsure, &self.unsent, &self.ids];
+        let half = all.iter().map(|list| list.len()).sum::<usize>() / 2;
+        let mut first = half;
+        for (which, list) in all.into_iter().enumerate() {
+            let (here, there) = list.split_at(first.min(list.len()));
+            first -= here.len();
+            for (half, part) in [(&mut halves.0, here), (&mut halves.1, there)] {
+                [&mut half.unsure, &mut half.unsent, &mut half.ids][which].extend_from_slice(part);
+            }
+        }
+        (half > 0).then_some(halves)
+    }
+
+    /// What it is about: the id of a row, or the token of a claim.
+    pub(in crate::store) fn first(&self) -> Option<&str> {
+        self.ids.iter().chain(&self.unsent).chain(&self.unsure).next().map(String::as_str)
+    }
 }
 
 impl Cursor {
@@ -187,7 +224,9 @@ impl Cursor {
     /// The lease that holds this cursor.
     pub(in crate::store) fn lease(self: &Arc<Self>) -> Lease {
         let length = counted_on(self.lane.lease);
-        Lease::new(self.lane.name.clone(), self.epoch, length, Arc::clone(self))
+        let lease = Lease::new(self.lane.name.clone(), self.epoch, length, Arc::clone(self));
+        self.held().unsent = Some(lease.unsent());
+        lease
     }
 
     pub(in crate::store) fn of(lease: &Lease) -> Result<Arc<Self>> {
@@ -261,9 +300,28 @@ impl Cursor {
         }
         held.place = held.place.max(latest);
         if rows.len() > 0 {
-            held.claims.insert(Arc::clone(token), Claim { rows: 0, leased: began });
+            let claim = Claim { rows: 0, leased: began, is_handed_out: false };
+            held.claims.insert(Arc::clone(token), claim);
         }
         rows.map(|(id, attempts)| held.take(id, attempts, token)).collect()
+    }
+
+    /// The relay is told of the rows of this claim: from now on they may be sent.
+    pub(in crate::store) fn hand_out(&self, token: &Token) {
+        if let Some(claim) = self.held().claims.get_mut(token) {
+            claim.is_handed_out = true;
+        }
+    }
+
+    /// Called in a claim that is answered without a look: somebody else's took too long.
+    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "the others wait as long as it takes"))]
+    pub(in crate::store) fn miss(&self) {
+        self.held().has_missed = true;
+    }
+
+    /// Whether a claim has missed its look since the last call.
+    pub(in crate::store) fn has_missed(&self) -> bool {
+        std::mem::take(&mut self.held().has_missed)
     }
 
     /// This row is settled already.
@@ -321,12 +379,34 @@ impl Cursor {
     /// Everything that is still in its hands, and after how many attempts a row is dead.
     pub(in crate::store) fn left(&self, budget: u32) -> Left {
         let held = self.held();
+        let unsent: HashSet<_> = held.unsent.iter().flat_map(|unsent| unsent.take()).collect();
+        let is_unsent = |(ticket, row): &(&Ticket, &Row)| {
+            unsent.contains(*ticket) || held.claims.get(&row.token).is_some_and(|claim| !claim.is_handed_out)
+        };
+        let (unsent, sent): (Vec<_>, Vec<_>) = held.rows.iter().partition(is_unsent);
+        let ids = |rows: Vec<(&Ticket, &Row)>| rows.iter().map(|(_, row)| row.id.to_string()).collect();
         Left {
-            ids: held.rows.values().map(|row| row.id.to_string()).collect(),
+            ids: ids(sent),
+            unsent: ids(unsent),
             tokens: held.claims.keys().map(ToString::to_string).collect(),
             unsure: held.unsure.iter().map(ToString::to_string).collect(),
             budget,
         }
+    }
+
+    /// How many of the oldest leases that ended need not be tried now: the table would not have them taken back.
+    pub(in crate::store) fn refused(&self) -> u32 {
+        let mut held = self.held();
+        let is_old = |(_, since): &mut (u32, Instant)| since.elapsed() >= REFUSED_AGAIN_AFTER;
+        held.refused.take_if(is_old);
+        held.refused.map_or(0, |(rows, _)| rows)
+    }
+
+    /// So many of the oldest are refused.
+    pub(in crate::store) fn note_refused(&self, rows: u32) {
+        let mut held = self.held();
+        let since = held.refused.map_or_else(Instant::now, |(_, since)| since);
+        held.refused = (rows > 0).then_some((rows, since));
     }
 
     /// Nothing is in its hands any more.

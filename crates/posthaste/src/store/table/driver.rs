@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::Result;
-use posthaste_core::envelope::Envelope;
+use posthaste_core::envelope::{Envelope, fresh_id};
 use posthaste_core::findings::Finding;
 use posthaste_core::lane::LaneSpec;
 use posthaste_core::pattern::Pattern;
@@ -15,6 +15,7 @@ use posthaste_core::store::Room;
 use posthaste_core::table::{Column, Profile, RowChange, Shape};
 use posthaste_core::time::Timestamp;
 
+use super::count::Counted;
 use super::cursor::{Cursor, Left, Look, Sorted, Token};
 use super::ledger::Ledger;
 use super::look::Progress;
@@ -70,8 +71,9 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
         sorted: &Arc<Sorted>,
     ) -> impl Future<Output = Result<(u64, u64)>> + Send;
 
-    /// Hands back what a lease still holds: what claims took that were never answered goes back unsent, what was sent and not
-    /// answered counts as an attempt, and is dead if it was the last one.
+    /// Hands back what a lease still holds: what was not sent, and what claims took that were never answered, goes back as it came;
+    /// what was sent and not answered counts as an attempt, and is dead if it was the last one. `Rejected` if the table will not
+    /// have it.
     fn hand_back(
         &self,
         sql: &Self::Sql,
@@ -79,14 +81,12 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
         kept: &mut Self::Kept,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// Takes back at most so many rows whose lease has ended; answers how many, and how many of them died.
-    fn sweep(
-        &self,
-        sql: &Self::Sql,
-        lease: Duration,
-        rows: u32,
-        budget: u32,
-    ) -> impl Future<Output = Result<(u64, u64)>> + Send;
+    /// Takes back rows whose lease has ended, the oldest first, all or none; answers how many, and how many of them died. `Rejected`
+    /// if the table will not have it.
+    fn sweep(&self, sql: &Self::Sql, sweep: Sweep) -> impl Future<Output = Result<(u64, u64)>> + Send;
+
+    /// The id of the first row that a sweep would take back.
+    fn expired(&self, sql: &Self::Sql, sweep: Sweep) -> impl Future<Output = Result<Option<String>>> + Send;
 
     /// Counts the rows by state.
     fn count(&self, sql: &Self::Sql) -> impl Future<Output = Result<Counted>> + Send;
@@ -171,45 +171,17 @@ pub(in crate::store) struct Ask<'a> {
     pub(in crate::store) is_ordered: bool,
 }
 
-/// The rows of a table by state.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::store) struct Counted {
-    pub(in crate::store) fresh: u64,
-    pub(in crate::store) waiting: u64,
-    pub(in crate::store) delivered: u64,
-    pub(in crate::store) dead: u64,
-    pub(in crate::store) oldest_fresh_at: Option<Timestamp>,
-    /// In a state that the profile does not name.
-    pub(in crate::store) unknown: u64,
-    /// Dead, and given up by an operator.
-    pub(in crate::store) discarded: u64,
-    /// Which of these are estimates.
-    pub(in crate::store) estimated: Estimated,
-    /// Something was not counted because no index finds it.
-    pub(in crate::store) lacks_index: bool,
-}
-
-/// Which numbers of rows are estimates.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::store) struct Estimated {
-    /// Fresh and waiting.
-    pub(in crate::store) open: bool,
-    pub(in crate::store) delivered: bool,
-    /// Dead and discarded.
-    pub(in crate::store) dead: bool,
-    pub(in crate::store) unknown: bool,
-}
-
-/// Rows of one state, as far as they were counted.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::store) struct Few {
-    pub(in crate::store) rows: u64,
-    pub(in crate::store) fresh: u64,
-    pub(in crate::store) given_up: u64,
-    pub(in crate::store) oldest_fresh_at: Option<Timestamp>,
-    pub(in crate::store) is_estimate: bool,
-    /// No index finds them.
-    pub(in crate::store) lacks_index: bool,
+/// Which rows are taken back.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store) struct Sweep {
+    /// For so long they are leased.
+    pub(in crate::store) lease: Duration,
+    /// So many at most,
+    pub(in crate::store) rows: u32,
+    /// after so many of the oldest.
+    pub(in crate::store) passed: u32,
+    /// After so many attempts a row is dead.
+    pub(in crate::store) budget: u32,
 }
 
 /// Which rows an operator means.
@@ -258,6 +230,11 @@ impl Wish {
         }
     }
 
+    /// Under which token the rows are taken, if they are.
+    pub(in crate::store) fn token(&self, shape: &Shape) -> Option<String> {
+        matches!(self, Self::Bury(_)).then(|| shape.token("operator", &fresh_id()))
+    }
+
     /// What the statement is given, if it is a moment.
     pub(in crate::store) fn moment(&self) -> Option<Timestamp> {
         match self {
@@ -288,36 +265,4 @@ pub(in crate::store) struct Seen {
 pub(in crate::store) enum Terminal {
     Delivered,
     Dead,
-}
-
-impl Few {
-    /// About so many rows, which nobody counted.
-    #[cfg(feature = "postgres")]
-    pub(in crate::store) fn about(rows: u64) -> Self {
-        Self { rows, fresh: rows, is_estimate: true, lacks_index: true, ..Self::default() }
-    }
-}
-
-impl Counted {
-    /// A long table: few rows are pending, delivering, dead or in an unknown state, and all others, of about so many, are delivered.
-    pub(in crate::store) fn of_long(rows: u64, [pending, delivering, dead, unknown]: [Few; 4]) -> Self {
-        let open = pending.rows + delivering.rows;
-        let fresh = pending.fresh + delivering.fresh;
-        Self {
-            fresh,
-            waiting: open - fresh.min(open),
-            delivered: rows.saturating_sub(open + dead.rows + unknown.rows),
-            dead: dead.rows - dead.given_up.min(dead.rows),
-            discarded: dead.given_up,
-            unknown: unknown.rows,
-            oldest_fresh_at: [pending, delivering].iter().filter_map(|few| few.oldest_fresh_at).min(),
-            lacks_index: [pending, delivering, dead].iter().any(|few| few.lacks_index),
-            estimated: Estimated {
-                open: pending.is_estimate || delivering.is_estimate,
-                delivered: true,
-                dead: dead.is_estimate,
-                unknown: unknown.is_estimate,
-            },
-        }
-    }
 }

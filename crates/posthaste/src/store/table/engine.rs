@@ -13,7 +13,7 @@ use posthaste_core::publisher::{Published, Publisher};
 use posthaste_core::schema::{Keyring, Schema, SchemaStatus};
 use posthaste_core::signal::Signal;
 use posthaste_core::store::{Claimed, Lease, Owner, Room, Settled, Standing, Store, Then};
-use posthaste_core::table::meters;
+use posthaste_core::table::{Column, Kind, meters};
 use posthaste_core::{BoxFuture, Error, Result, crash};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
@@ -56,7 +56,7 @@ struct Memory<D: Driver> {
 pub(super) struct Driving<D: Driver> {
     pub(super) cursor: Arc<Cursor>,
     pub(super) sql: Arc<D::Sql>,
-    kept: AsyncMutex<D::Kept>,
+    pub(super) kept: AsyncMutex<D::Kept>,
 }
 
 impl<D: Driver> Table<D> {
@@ -174,27 +174,41 @@ impl<D: Driver> Table<D> {
         if room.events == 0 {
             return Ok(Vec::new());
         }
-        let driving = self.driving(lease)?;
-        if driving.cursor.sweep_is_due() {
+        let (driving, began) = (self.driving(lease)?, Instant::now());
+        let cursor = &driving.cursor;
+        if cursor.sweep_is_due() {
             self.sweep(&driving).await?;
         }
         let mut kept = driving.kept.lock().await;
-        let look = driving.cursor.look();
-        let mut claimed = self.claim_once(&driving, &mut kept, room, look).await?;
-        if claimed.is_empty() && driving.cursor.should_look_again(look) {
-            claimed = self.claim_once(&driving, &mut kept, room, Look::Whole).await?;
-        }
+        let mut look = cursor.look();
+        let claimed = loop {
+            let (claimed, taken) = self.claim_once(&driving, &mut kept, room, look).await?;
+            let is_late = began.elapsed() >= lease.length() / 4;
+            if cursor.has_missed() || taken > 0 && claimed.is_empty() && is_late {
+                // What is due may still be there: the relay asks again after its next settle, also one that leaves when nothing is.
+                lease.note_unrecorded();
+                break claimed;
+            }
+            match taken {
+                _ if !claimed.is_empty() => break claimed,
+                0 if !cursor.should_look_again(look) => break claimed,
+                0 => look = Look::Whole,
+                // None of what was taken was an event: what is due comes after it.
+                _ => look = cursor.look(),
+            }
+        };
         self.waiting.claimed(lease.lane(), !claimed.is_empty(), false);
         Ok(claimed)
     }
 
+    /// One claim; answers its events, and how many rows it took for that.
     async fn claim_once(
         &self,
         driving: &Driving<D>,
         kept: &mut D::Kept,
         room: Room,
         look: Look,
-    ) -> Result<Vec<Claimed>> {
+    ) -> Result<(Vec<Claimed>, usize)> {
         let (cursor, shape) = (&driving.cursor, D::shape(&driving.sql));
         let token: Token = shape.token(&cursor.owner.name, &fresh_id()).into();
         let is_ordered = cursor.lane.order == Order::PerKey && shape.order_column().is_some();
@@ -203,13 +217,16 @@ impl<D: Driver> Table<D> {
         let ask = Ask { cursor, token: &token, room, look, is_ordered };
         let mut rows = self.driver.claim(&driving.sql, ask, kept).await?;
         crash::point("claim: read");
+        let has_numbers = shape.found(Column::Id).is_some_and(|found| found.kind == Kind::Int);
         if is_ordered {
-            rows.sort_by(|a, b| (a.place_in_key(), &a.id).cmp(&(b.place_in_key(), &b.id)));
+            rows.sort_by(|a, b| {
+                a.place_in_key().cmp(&b.place_in_key()).then_with(|| a.by_id(b, has_numbers))
+            });
         } else {
-            rows.sort_by(|a, b| (a.place(), &a.id).cmp(&(b.place(), &b.id)));
+            rows.sort_by(|a, b| a.place().cmp(&b.place()).then_with(|| a.by_id(b, has_numbers)));
         }
         let latest = rows.iter().filter_map(|row| row.available_at).max().filter(|_| D::BEGINS_AT_PLACE);
-        let ids = rows.iter().map(|row| (row.id.as_str(), row.attempts));
+        let (taken, ids) = (rows.len(), rows.iter().map(|row| (row.id.as_str(), row.attempts)));
         let tickets = cursor.end_claim(&token, began, look, ids, latest);
         let (mut claimed, mut bad) = (Vec::with_capacity(rows.len()), Vec::new());
         for (row, ticket) in rows.into_iter().zip(tickets) {
@@ -225,7 +242,8 @@ impl<D: Driver> Table<D> {
         if !bad.is_empty() {
             self.set_aside(driving, &token, bad).await?;
         }
-        Ok(claimed)
+        cursor.hand_out(&token);
+        Ok((claimed, taken))
     }
 
     /// Rows that are no events are dead at once, with the reason; the rest flows.
@@ -269,45 +287,13 @@ impl<D: Driver> Table<D> {
             cursor.end();
             self.hand_back(&driving).await?;
             self.memory().leases.remove(&cursor.owner.run);
-        } else if cursor.sweep_is_due() {
-            self.sweep(&driving).await?;
+        } else if cursor.sweep_is_due()
+            && let Err(error) = self.sweep(&driving).await
+        {
+            // What was handed in is recorded, whatever becomes of the leases of others.
+            tracing::warn!(%error, "leases that have ended could not be looked for; that comes again");
         }
         Ok(standing)
-    }
-
-    async fn hand_back(&self, driving: &Driving<D>) -> Result<()> {
-        let mut kept = driving.kept.lock().await;
-        let left = driving.cursor.left(self.options.attempts_max.max(1));
-        self.driver.hand_back(&driving.sql, left, &mut kept).await?;
-        driving.cursor.forget();
-        Ok(())
-    }
-
-    /// Takes back every row whose lease has ended, a bounded number at a time, until there is none.
-    async fn sweep(&self, driving: &Driving<D>) -> Result<()> {
-        let cursor = &driving.cursor;
-        let (rows, budget) = (self.options.sweep_rows.max(1), self.options.attempts_max.max(1));
-        let (mut swept, mut dead) = (0, 0);
-        loop {
-            let (some, some_dead) = self.driver.sweep(&driving.sql, cursor.lane.lease, rows, budget).await?;
-            swept += some;
-            dead += some_dead;
-            if some < u64::from(rows) {
-                break;
-            }
-        }
-        if swept > 0 {
-            // They are due, and their time lies before the place.
-            cursor.look_whole();
-            meters::count_swept(cursor.lane.name.as_str(), swept, dead);
-            tracing::warn!(
-                table = %D::shape(&driving.sql).profile.table,
-                rows = swept,
-                dead,
-                "leases had ended without an answer; their rows are pending again"
-            );
-        }
-        Ok(())
     }
 
     async fn append(&self, events: Vec<Envelope>) -> Result<Vec<Published>> {

@@ -83,10 +83,16 @@ impl Ledger {
         );
     }
 
+    /// Says before its first step who gave a command that nothing else records: one that is broken off is not one that nobody gave.
+    pub(super) fn say_begun_unless_kept(&self, command: &Command) {
+        if !self.is_kept && !is_upkeep(command) {
+            self.say("it begins", None);
+        }
+    }
+
     /// Says so if there is no other record; upkeep that changed nothing is not worth a word.
     pub(super) fn say_unless_kept(&self, command: &Command, prefix: &str, failed: Option<&Error>) {
-        let is_upkeep = matches!(command, Command::Prune { .. } | Command::PruneInbox { .. });
-        let is_nothing = is_upkeep && self.so_far == 0 && failed.is_none();
+        let is_nothing = is_upkeep(command) && self.so_far == 0 && failed.is_none();
         if !self.is_kept && !is_nothing {
             let why = format!(
                 "the database has no table {prefix}audit to keep it in, which posthaste migrate print --audit shows"
@@ -94,6 +100,10 @@ impl Ledger {
             self.say(&why, failed);
         }
     }
+}
+
+fn is_upkeep(command: &Command) -> bool {
+    matches!(command, Command::Prune { .. } | Command::PruneInbox { .. })
 }
 
 #[cfg(test)]

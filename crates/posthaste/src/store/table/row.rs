@@ -1,5 +1,6 @@
 //! How a row of a foreign table becomes an event, or why it cannot.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use posthaste_core::envelope::{Envelope, Headers};
@@ -43,6 +44,12 @@ impl RawRow {
         (self.created_at, self.sequence)
     }
 
+    /// How it stands to another row of the same moment: numbers as the database orders them, 9 before 10.
+    pub(in crate::store) fn by_id(&self, other: &Self, are_numbers: bool) -> Ordering {
+        let number = |row: &Self| are_numbers.then(|| row.id.parse::<i128>().ok()).flatten();
+        number(self).cmp(&number(other)).then_with(|| self.id.cmp(&other.id))
+    }
+
     /// The event with its attempt; otherwise why it cannot be one, with a code in front.
     pub(in crate::store) fn parcel(mut self) -> Result<Parcel, String> {
         let attempt = u32::try_from(self.attempts.max(0)).unwrap_or(u32::MAX - 1) + 1;
@@ -51,7 +58,8 @@ impl RawRow {
             return Err(wrong);
         }
         let is_replay = self.last_error.as_deref() == Some(REPLAYED);
-        Ok(Parcel::new(Arc::new(self.envelope()?), attempt, is_replay, stored_at))
+        // Rows that come again are claimed in the order of their key as all others, and must not pass each other after that.
+        Ok(Parcel::new(Arc::new(self.envelope()?), attempt, is_replay, stored_at).in_order())
     }
 
     /// The event as far as there is one, for operators.
@@ -158,10 +166,23 @@ mod tests {
         let replay = |error: Option<&str>| {
             let mut again = row();
             again.last_error = error.map(str::to_owned);
-            again.parcel().unwrap().replay
+            let parcel = again.parcel().unwrap();
+            assert!(!parcel.outside_order, "its key's rows still go one after another");
+            parcel.replay
         };
         assert!(replay(Some(REPLAYED)));
         assert!(!replay(None) && !replay(Some("timeout: no answer")));
+    }
+
+    #[test]
+    fn ids_that_are_numbers_are_ordered_as_such() {
+        let ids = |is_number: bool| {
+            let mut rows = ["10", "9", "-1"].map(|id| RawRow { id: id.to_owned(), ..row() });
+            rows.sort_by(|a, b| a.by_id(b, is_number));
+            rows.map(|row| row.id)
+        };
+        assert_eq!(ids(true), ["-1", "9", "10"]);
+        assert_eq!(ids(false), ["-1", "10", "9"]);
     }
 
     #[test]

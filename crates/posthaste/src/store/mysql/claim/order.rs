@@ -30,6 +30,7 @@ struct Due {
     key: Option<String>,
     created: i64,
     was_tried: bool,
+    available: i64,
 }
 
 /// The rows that nothing earlier of their keys holds back, in the order of their time, with their weights: those of the first page
@@ -76,6 +77,7 @@ async fn due(
             key: get(row, 2)?,
             created: get::<Option<i64>>(row, 3)?.unwrap_or_default(),
             was_tried: get::<Option<i64>>(row, 4)?.is_some_and(|tried| tried != 0),
+            available: get::<Option<i64>>(row, 5)?.unwrap_or_default(),
         })
     };
     on.query(&text, &values).await?.iter().map(read).collect()
@@ -104,15 +106,20 @@ async fn unblocked(
     ];
     let text = sql.open_of_keys(ask.look == Look::Whole, keys.len());
     values.extend(keys);
+    let end = page.iter().map(|row| (row.available, row.created)).max();
     let candidates: HashSet<&str> = page.iter().map(|row| row.id.as_str()).collect();
     let mut waiting = HashSet::new();
     for row in &on.query(&text, &values).await? {
         let (id, key): (String, String) = (get(row, 0)?, get(row, 1)?);
         let holds = get::<Option<i64>>(row, 2)?.is_some_and(|holds| holds != 0);
-        if candidates.contains(id.as_str()) && !waiting.contains(&key) {
+        let is_candidate = candidates.contains(id.as_str());
+        let place = get::<Option<i64>>(row, 3)?.zip(get(row, 4)?);
+        // Its place lies within the page, and it is not there: it was handed back since that was read.
+        let is_missed = !is_candidate && place.is_some() && place < end;
+        if is_candidate && !waiting.contains(&key) {
             free.insert(id);
         }
-        if holds {
+        if holds || is_missed {
             waiting.insert(key);
         }
     }

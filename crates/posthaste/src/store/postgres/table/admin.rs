@@ -116,9 +116,17 @@ pub(super) async fn change(
 ) -> Result<u64> {
     let Some(asked) = Asked::of(sql, question) else { return Ok(0) };
     let (moment, error) = (wish.moment().map(Stamp), wish.error());
-    let given = if error.is_some() { arg(&error) } else { arg(&moment) };
+    let token = wish.token(sql.shape());
+    let given = match (&token, &error) {
+        (Some(token), _) => arg(token),
+        (None, Some(_)) => arg(&error),
+        (None, None) => arg(&moment),
+    };
     let values = [asked.values().as_slice(), &[given]].concat();
-    step(client, (sql, audit), &sql.change(&asked.which, wish.change()), &values, ledger).await
+    let change = sql.change(&asked.which, wish.change());
+    let burial = token.as_ref().map(|token| args![error, *token]);
+    let second = burial.as_ref().map(|values| (sql.buried.as_str(), values.as_slice()));
+    step(client, (sql, audit), [Some((change.as_str(), values.as_slice())), second], ledger).await
 }
 
 /// Removes rows and leaves a record in one transaction.
@@ -133,20 +141,24 @@ pub(super) async fn prune(
         Terminal::Delivered => &sql.prune_delivered,
         Terminal::Dead => &sql.prune_dead,
     };
-    step(client, (sql, audit), delete, &args![millis(age), i64::from(rows)], ledger).await
+    let (age, rows) = (millis(age), i64::from(rows));
+    step(client, (sql, audit), [Some((delete, args![age, rows].as_slice())), None], ledger).await
 }
 
-/// One step of a command. Only what is committed is in the ledger.
+/// One step of a command: a statement, which says how many rows it is about, and one that may follow it. Only what is committed is in
+/// the ledger.
 async fn step(
     client: &mut Connection,
     (sql, audit): (&PostgresTableSql, &AuditSql),
-    text: &str,
-    values: &[Arg<'_>],
+    statements: [Option<(&str, &[Arg<'_>])>; 2],
     ledger: &mut Ledger,
 ) -> Result<u64> {
     let mut page = ledger.clone();
     let tx = begin(client).await?;
-    let changed = tx.execute_typed(text, values).await.map_err(|error| told(error, sql))?;
+    let mut changed = 0;
+    for (text, values) in statements.into_iter().flatten() {
+        changed = tx.execute_typed(text, values).await.map_err(|error| told(error, sql))?;
+    }
     if let Some(entry) = page.after(changed) {
         write_record(tx.client(), audit, &entry).await?;
     }

@@ -2,6 +2,7 @@
 
 use posthaste_core::Result;
 use posthaste_core::table::{Column, PostgresTableSql};
+use posthaste_core::time::Timestamp;
 use tokio_postgres::Row;
 
 use super::super::error::Db;
@@ -9,7 +10,7 @@ use super::super::pool::{Connection, Transaction, begin_looking};
 use super::super::rows::maybe_time;
 use super::super::value::args;
 use super::told;
-use crate::store::table::driver::{Counted, Few};
+use crate::store::table::count::{CountRow, Counted, Few};
 
 /// A table whose rows take no more than this is counted as a whole.
 const SHORT_BYTES: i64 = 32 << 20;
@@ -27,7 +28,7 @@ async fn count_in(tx: &Transaction<'_>, sql: &PostgresTableSql) -> Db<Counted> {
     let row = tx.query_typed_one(PostgresTableSql::size(), &args![table]).await?;
     let (bytes, rows): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
     if bytes <= SHORT_BYTES {
-        return counted(&tx.query_typed_one(&sql.counts, &[]).await?);
+        return Counted::read(&tx.query_typed_one(&sql.counts, &[]).await?);
     }
     let rows = rows.max(0).unsigned_abs();
     let shares = Shares::of(tx, sql, &table, rows).await?;
@@ -39,7 +40,10 @@ async fn count_in(tx: &Transaction<'_>, sql: &PostgresTableSql) -> Db<Counted> {
     for (n, (text, state)) in sql.few.iter().zip(&states).enumerate() {
         let has_index = indexed.get(n).map_or(Ok(false), |row| row.try_get(0))?;
         few[n] = match has_index {
-            true => some(&tx.query_typed_one(text, &[]).await?)?,
+            true => {
+                let row = tx.query_typed_one(text, &[]).await?;
+                Few::read(&row, PostgresTableSql::COUNTED_MAX)?.or_about(shares.of_state(state))
+            }
             false => Few::about(shares.of_state(state)),
         };
     }
@@ -86,30 +90,14 @@ impl Shares {
     }
 }
 
-fn counted(row: &Row) -> Db<Counted> {
-    let number = |column| row.try_get::<_, i64>(column).map(i64::unsigned_abs);
-    Ok(Counted {
-        fresh: number(0)?,
-        waiting: number(1)?,
-        delivered: number(2)?,
-        dead: number(3)?,
-        oldest_fresh_at: maybe_time(row, 4)?,
-        unknown: number(5)?,
-        discarded: number(6)?,
-        ..Counted::default()
-    })
-}
+impl CountRow for Row {
+    type Error = tokio_postgres::Error;
 
-/// Rows of one state; more than are counted are at least so many.
-fn some(row: &Row) -> Db<Few> {
-    let number = |column| row.try_get::<_, i64>(column).map(i64::unsigned_abs);
-    let rows = number(0)?;
-    Ok(Few {
-        rows,
-        fresh: number(1)?,
-        given_up: number(2)?,
-        oldest_fresh_at: maybe_time(row, 3)?,
-        is_estimate: rows >= u64::from(PostgresTableSql::COUNTED_MAX),
-        lacks_index: false,
-    })
+    fn number(&self, column: usize) -> Db<u64> {
+        self.try_get::<_, i64>(column).map(i64::unsigned_abs)
+    }
+
+    fn time(&self, column: usize) -> Db<Option<Timestamp>> {
+        maybe_time(self, column)
+    }
 }

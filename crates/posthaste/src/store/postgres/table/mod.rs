@@ -33,8 +33,9 @@ use posthaste_core::{Error, Result};
 use super::admin::review::pick;
 use super::error::explain;
 use super::pool::{Connection, Connections};
+use crate::store::table::count::Counted;
 use crate::store::table::cursor::{Left, Sorted};
-use crate::store::table::driver::{Ask, Counted, Driver, Question, Seen, Terminal, Wish};
+use crate::store::table::driver::{Ask, Driver, Question, Seen, Sweep, Terminal, Wish};
 use crate::store::table::engine::Table;
 use crate::store::table::ledger::Ledger;
 use crate::store::table::ring;
@@ -142,17 +143,15 @@ impl Driver for Postgres {
     }
 
     async fn hand_back(&self, sql: &PostgresTableSql, left: Left, kept: &mut Self::Kept) -> Result<()> {
-        asked!(self.connections, sql, |on| settle::hand_back(on, kept.as_ref(), sql, &left))
+        asked!(self.connections, |on| settle::hand_back(on, kept.as_ref(), sql, &left))
     }
 
-    async fn sweep(
-        &self,
-        sql: &PostgresTableSql,
-        lease: Duration,
-        rows: u32,
-        budget: u32,
-    ) -> Result<(u64, u64)> {
-        asked!(self.connections, sql, |on| settle::sweep(on, sql, lease, rows, budget))
+    async fn sweep(&self, sql: &PostgresTableSql, sweep: Sweep) -> Result<(u64, u64)> {
+        asked!(self.connections, |on| settle::sweep(on, sql, sweep))
+    }
+
+    async fn expired(&self, sql: &PostgresTableSql, sweep: Sweep) -> Result<Option<String>> {
+        asked!(self.connections, sql, |on| settle::expired(on, sql, sweep))
     }
 
     async fn count(&self, sql: &PostgresTableSql) -> Result<Counted> {

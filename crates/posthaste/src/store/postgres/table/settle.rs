@@ -1,7 +1,5 @@
 //! Recording outcomes, handing back and taking back.
 
-use std::time::Duration;
-
 use posthaste_core::table::PostgresTableSql;
 use posthaste_core::{Result, crash};
 
@@ -10,6 +8,7 @@ use super::super::pool::{Connection, begin};
 use super::super::value::args;
 use super::refused;
 use crate::store::table::cursor::{Left, Sorted};
+use crate::store::table::driver::Sweep;
 use crate::store::table::millis;
 
 /// Records outcomes, all or none; answers how many rows were recorded and how many renewed.
@@ -64,28 +63,36 @@ pub(super) async fn hand_back(
     claims: Option<&Connection>,
     sql: &PostgresTableSql,
     left: &Left,
-) -> Db<()> {
-    let Left { ids, tokens, unsure, budget } = left;
+) -> Result<()> {
+    let Left { ids, unsent, tokens, unsure, budget } = left;
+    let failed = |error| refused(error, sql);
     if !unsure.is_empty() {
-        claims.unwrap_or(client).execute_typed(&sql.released_claims, &args![*unsure]).await?;
+        let on = claims.unwrap_or(client);
+        on.execute_typed(&sql.released_claims, &args![*unsure]).await.map_err(failed)?;
+    }
+    if !unsent.is_empty() {
+        client.execute_typed(&sql.released, &args![*unsent, *tokens]).await.map_err(failed)?;
     }
     if !ids.is_empty() {
         let budget = i64::from(*budget);
-        client.execute_typed(&sql.abandoned, &args![*ids, *tokens, budget]).await?;
+        client.execute_typed(&sql.abandoned, &args![*ids, *tokens, budget]).await.map_err(failed)?;
     }
     Ok(())
 }
 
 /// Takes back rows whose lease has ended; answers how many, and how many of them died.
-pub(super) async fn sweep(
-    client: &Connection,
-    sql: &PostgresTableSql,
-    lease: Duration,
-    rows: u32,
-    budget: u32,
-) -> Db<(u64, u64)> {
-    let (lease, rows, budget) = (millis(lease), i64::from(rows), i64::from(budget));
-    let swept = client.query_typed(&sql.sweep, &args![lease, rows, budget]).await?;
+pub(super) async fn sweep(client: &Connection, sql: &PostgresTableSql, sweep: Sweep) -> Result<(u64, u64)> {
+    let [rows, budget, passed] = [sweep.rows, sweep.budget, sweep.passed].map(i64::from);
+    let lease = millis(sweep.lease);
+    let swept = client.query_typed(&sql.sweep, &args![lease, rows, budget, passed]).await;
+    let swept = swept.map_err(|error| refused(error, sql))?;
     let dead = swept.iter().filter(|row| row.try_get(0).unwrap_or(false)).count();
     Ok((swept.len() as u64, dead as u64))
+}
+
+/// The id of the first row that a sweep would take back.
+pub(super) async fn expired(client: &Connection, sql: &PostgresTableSql, sweep: Sweep) -> Db<Option<String>> {
+    let (lease, passed) = (millis(sweep.lease), i64::from(sweep.passed));
+    let rows = client.query_typed(&sql.expired_id, &args![lease, passed]).await?;
+    rows.first().map(|row| row.try_get(0)).transpose()
 }

@@ -69,10 +69,15 @@ impl Asked {
         wish: &Wish,
         ledger: Ledger,
     ) -> rusqlite::Result<(u64, Ledger)> {
-        let given = wish.error().map(str::to_owned).or_else(|| wish.moment().map(text));
+        let token = wish.token(sql.shape());
+        let given = token.clone().or_else(|| wish.error().map(str::to_owned));
+        let given = given.or_else(|| wish.moment().map(text));
         let values = self.values.into_iter().chain([given.map_or(Value::Null, Value::from)]);
         let changed =
             connection.execute(&sql.change(&self.which, wish.change()), params_from_iter(values))?;
+        if let Some(token) = token {
+            connection.execute(&sql.buried, (list(&[token]), text(self.now), wish.error()))?;
+        }
         written(connection, audit, changed as u64, ledger, self.now)
     }
 }

@@ -5,7 +5,7 @@ use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use super::work::{maybe_time, text};
-use crate::store::table::driver::{Counted, Few};
+use crate::store::table::count::{CountRow, Counted, Few};
 
 /// A table with no more rows than this is counted as a whole; and where no index helps, so many of the newest rows are looked at.
 const SHORT_ROWS: i64 = 50_000;
@@ -17,7 +17,7 @@ pub(super) fn count(
 ) -> rusqlite::Result<Counted> {
     let Some((first, last)) = ends(connection, sql)?.filter(|(first, last)| last - first >= SHORT_ROWS)
     else {
-        return connection.prepare_cached(&sql.counts)?.query_row([text(now)], counted);
+        return connection.prepare_cached(&sql.counts)?.query_row([text(now)], |row| Counted::read(row));
     };
     let mut few = [Few::default(); 4];
     for (few, (all, recent)) in few.iter_mut().zip(sql.few.iter().zip(&sql.recent)) {
@@ -48,30 +48,18 @@ fn finds_by_index(connection: &Connection, statement: &str, now: Timestamp) -> r
     Ok(steps.iter().any(|step| step.contains(" INDEX ")))
 }
 
-fn counted(row: &Row<'_>) -> rusqlite::Result<Counted> {
-    let number = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
-    Ok(Counted {
-        fresh: number(0)?,
-        waiting: number(1)?,
-        delivered: number(2)?,
-        dead: number(3)?,
-        oldest_fresh_at: maybe_time(row, 4)?,
-        unknown: number(5)?,
-        discarded: number(6)?,
-        ..Counted::default()
-    })
+fn some(row: &Row<'_>) -> rusqlite::Result<Few> {
+    Few::read(row, SqliteTableSql::COUNTED_MAX)
 }
 
-/// Rows of one state; more than are counted are at least so many.
-fn some(row: &Row<'_>) -> rusqlite::Result<Few> {
-    let number = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
-    let rows = number(0)?;
-    Ok(Few {
-        rows,
-        fresh: number(1)?,
-        given_up: number(2)?,
-        oldest_fresh_at: maybe_time(row, 3)?,
-        is_estimate: rows >= u64::from(SqliteTableSql::COUNTED_MAX),
-        lacks_index: false,
-    })
+impl CountRow for Row<'_> {
+    type Error = rusqlite::Error;
+
+    fn number(&self, column: usize) -> rusqlite::Result<u64> {
+        self.get::<_, i64>(column).map(i64::unsigned_abs)
+    }
+
+    fn time(&self, column: usize) -> rusqlite::Result<Option<Timestamp>> {
+        maybe_time(self, column)
+    }
 }

@@ -33,8 +33,9 @@ use super::admin::review::{insert_entry, pick};
 use super::error::explain;
 use super::reader::Reader;
 use super::writer::{Kind, Writer};
+use crate::store::table::count::Counted;
 use crate::store::table::cursor::{Left, Sorted};
-use crate::store::table::driver::{Ask, Counted, Driver, Question, Seen, Terminal, Wish};
+use crate::store::table::driver::{Ask, Driver, Question, Seen, Sweep, Terminal, Wish};
 use crate::store::table::engine::Table;
 use crate::store::table::ledger::Ledger;
 use crate::store::table::ring;
@@ -179,14 +180,20 @@ impl Driver for Sqlite {
         self.write(Kind::Other, move |connection| work::hand_back(connection, &sql, &left, now)).await
     }
 
-    async fn sweep(&self, sql: &Self::Sql, lease: Duration, rows: u32, budget: u32) -> Result<(u64, u64)> {
+    async fn sweep(&self, sql: &Self::Sql, sweep: Sweep) -> Result<(u64, u64)> {
         let (looking, now) = (Arc::clone(sql), self.clock.now());
-        if !self.read(move |connection| work::is_any_expired(connection, &looking, lease, now)).await? {
+        let looked =
+            self.read(move |connection| work::is_any_expired(connection, &looking, sweep.lease, now));
+        if !looked.await? {
             return Ok((0, 0));
         }
         let (sql, now) = (Arc::clone(sql), self.clock.now());
-        let sweep = move |connection: &Connection| work::sweep(connection, &sql, lease, rows, budget, now);
-        self.write(Kind::Other, sweep).await
+        self.write(Kind::Other, move |connection| work::sweep(connection, &sql, sweep, now)).await
+    }
+
+    async fn expired(&self, sql: &Self::Sql, sweep: Sweep) -> Result<Option<String>> {
+        let (sql, now) = (Arc::clone(sql), self.clock.now());
+        self.read(move |connection| work::expired(connection, &sql, sweep, now)).await
     }
 
     async fn count(&self, sql: &Self::Sql) -> Result<Counted> {

@@ -7,10 +7,10 @@ use posthaste_core::store::Room;
 use posthaste_core::table::SqliteTableSql;
 use posthaste_core::time::Timestamp;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::store::table::cursor::{Left, Sorted, Token};
-use crate::store::table::driver::Ask;
+use crate::store::table::driver::{Ask, Sweep};
 use crate::store::table::list;
 use crate::store::table::row::RawRow;
 
@@ -123,16 +123,25 @@ pub(super) fn is_any_expired(
 pub(super) fn sweep(
     connection: &Connection,
     sql: &SqliteTableSql,
-    lease: Duration,
-    rows: u32,
-    budget: u32,
+    Sweep { lease, rows, passed, budget }: Sweep,
     now: Timestamp,
 ) -> rusqlite::Result<(u64, u64)> {
     let mut statement = connection.prepare_cached(&sql.sweep)?;
-    let cutoff = text(now.before(lease));
-    let dead = statement.query_map((cutoff, rows, budget, text(now)), |row| row.get::<_, bool>(0))?;
+    let values = (text(now.before(lease)), rows, budget, text(now), passed);
+    let dead = statement.query_map(values, |row| row.get::<_, bool>(0))?;
     let dead = dead.collect::<rusqlite::Result<Vec<_>>>()?;
     Ok((dead.len() as u64, dead.iter().filter(|dead| **dead).count() as u64))
+}
+
+/// The id of the first row that a sweep would take back.
+pub(super) fn expired(
+    connection: &Connection,
+    sql: &SqliteTableSql,
+    sweep: Sweep,
+    now: Timestamp,
+) -> rusqlite::Result<Option<String>> {
+    let mut statement = connection.prepare_cached(&sql.expired_id)?;
+    statement.query_row((text(now.before(sweep.lease)), sweep.passed), |row| row.get(0)).optional()
 }
 
 /// Hands back what a lease still holds.
@@ -145,13 +154,13 @@ pub(super) fn hand_back(
     if !left.unsure.is_empty() {
         connection.prepare_cached(&sql.released_claims)?.execute((list(&left.unsure), text(now)))?;
     }
+    let tokens = list(&left.tokens);
+    if !left.unsent.is_empty() {
+        connection.prepare_cached(&sql.released)?.execute((list(&left.unsent), &tokens, text(now)))?;
+    }
     if !left.ids.is_empty() {
-        connection.prepare_cached(&sql.abandoned)?.execute((
-            list(&left.ids),
-            list(&left.tokens),
-            text(now),
-            left.budget,
-        ))?;
+        let values = (list(&left.ids), &tokens, text(now), left.budget);
+        connection.prepare_cached(&sql.abandoned)?.execute(values)?;
     }
     Ok(())
 }

@@ -8,7 +8,9 @@ fn cursor() -> Cursor {
 fn claim(cursor: &Cursor, token: &str, ids: &[&str]) -> Vec<Ticket> {
     let token: Token = token.into();
     cursor.begin_claim(&token);
-    cursor.end_claim(&token, Instant::now(), Look::Whole, ids.iter().map(|id| (*id, 0)), None)
+    let tickets = cursor.end_claim(&token, Instant::now(), Look::Whole, ids.iter().map(|id| (*id, 0)), None);
+    cursor.hand_out(&token);
+    tickets
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,4 +107,46 @@ fn what_commits_late_does_not_wait_for_ever_after_a_slow_look() {
     assert_eq!(after(100), Duration::from_secs(2), "a twentieth of the time");
     assert_eq!(after(2_000), WHOLE_EVERY_MAX);
     assert_eq!(after(60_000), Duration::from_secs(120), "and never all of it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_never_sent_goes_back_as_it_came() {
+    let cursor = Arc::new(cursor());
+    let lease = cursor.lease();
+    let tickets = claim(&cursor, "t1", &["sent", "unsent"]);
+    let token: Token = "t2".into();
+    cursor.begin_claim(&token);
+    cursor.end_claim(&token, Instant::now(), Look::Whole, [("untold", 0)].into_iter(), None);
+    lease.note_unsent([tickets[1]]);
+    let mut left = cursor.left(25);
+    left.unsent.sort();
+    assert_eq!((left.ids, left.unsent), (vec!["sent".to_owned()], vec!["unsent".into(), "untold".into()]));
+}
+
+#[test]
+fn what_is_left_is_halved_down_to_one_row() {
+    let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+    let tokens = texts(&["t", "u"]);
+    let left =
+        Left { ids: texts(&["a", "b"]), unsent: texts(&["c"]), unsure: texts(&["u"]), tokens, budget: 3 };
+    let (mut parts, mut ones) = (vec![left], Vec::new());
+    while let Some(part) = parts.pop() {
+        assert_eq!((part.tokens.len(), part.budget), (2, 3), "what guards them is the same");
+        match part.halves() {
+            Some((first, second)) => parts.extend([second, first]),
+            None => ones.extend(part.first().map(str::to_owned)),
+        }
+    }
+    assert_eq!(ones, ["u", "c", "a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_is_passed_over_and_tried_again_after_a_minute() {
+    let cursor = cursor();
+    cursor.note_refused(2);
+    tokio::time::advance(REFUSED_AGAIN_AFTER / 2).await;
+    assert_eq!(cursor.refused(), 2);
+    cursor.note_refused(3);
+    tokio::time::advance(REFUSED_AGAIN_AFTER / 2).await;
+    assert_eq!(cursor.refused(), 0);
 }
