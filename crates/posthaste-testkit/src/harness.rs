@@ -27,7 +27,7 @@ const LAW_SECONDS_MAX: u64 = 60;
 pub struct Settings {
     /// Only backends with these names; empty: all.
     pub on: Vec<String>,
-    /// A backend that cannot be had here is a failure, not a skip.
+    /// A backend that cannot be had here is a failure, not a skip. What was asked for by name is that in any case.
     pub all_required: bool,
 }
 
@@ -43,6 +43,11 @@ impl Settings {
     /// For a backend without which it must also be possible to go on.
     fn not_requiring(&self, is_optional: bool) -> Self {
         Self { on: self.on.clone(), all_required: self.all_required && !is_optional }
+    }
+
+    /// Whether a backend that cannot be had is a failure.
+    fn requires(&self) -> bool {
+        self.all_required || !self.on.is_empty()
     }
 
     /// Whether this backend is asked for.
@@ -178,7 +183,7 @@ pub fn trial(
     run: impl AsyncFnOnce() -> LawResult + Send + 'static,
 ) -> Trial {
     let name = format!("{backend}::{law}");
-    let (shown, required) = (name.clone(), settings.all_required);
+    let (shown, required) = (name.clone(), settings.requires());
     Trial::ignorable_test(name, move || {
         let verdict = match missing {
             Some(why) if required => Err(Verdict::broken(format_args!("cannot be had here: {why}"))),
@@ -207,4 +212,18 @@ fn hold_to(run: impl AsyncFnOnce() -> LawResult) -> LawResult {
     // What a broken law left running must not keep the others waiting.
     runtime.shutdown_timeout(Duration::from_secs(1));
     verdict.unwrap_or_else(|_| Err(Verdict::broken(format_args!("not done within {limit:?}"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backend_that_was_asked_for_by_name_must_be_there() {
+        let by_name = Settings { on: vec!["kafka".to_owned()], all_required: false };
+        assert!(by_name.not_requiring(true).requires());
+        let in_ci = Settings { on: Vec::new(), all_required: true };
+        assert!(in_ci.requires() && !in_ci.not_requiring(true).requires());
+        assert!(!Settings::default().requires());
+    }
 }

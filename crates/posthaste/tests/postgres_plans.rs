@@ -225,6 +225,100 @@ async fn dead_events_are_found_without_looking_at_what_is_retried() {
     assert!(stats.oldest_waiting_at.is_some());
 }
 
+/// Few are dead, and very many were given up after them: these have a time of death too, and are not looked at.
+#[tokio::test]
+async fn what_is_dead_is_counted_behind_any_number_of_discarded_events() {
+    let trial = "what_is_dead_is_counted_behind_any_number_of_discarded_events";
+    let Some((rig, client)) = database(trial).await else { return };
+    client.batch_execute(&insert(0, 60_000)).await.unwrap();
+    let fill = "INSERT INTO posthaste_lanes (lane, tick_a, spec) VALUES ('main', 0, '{}');
+        INSERT INTO posthaste_parked (lane, seq, state, code, dead_at)
+        SELECT 'main', seq, CASE WHEN seq <= 50 THEN 'dead' ELSE 'discarded' END, 'x', now() + seq * interval '1 ms'
+        FROM posthaste_events; ANALYZE posthaste_events, posthaste_parked";
+    client.batch_execute(fill).await.unwrap();
+    let codes = rig.open().await.unwrap().dead_by_code(&Filter::default()).await.unwrap();
+    let told: Vec<_> = codes.groups.iter().map(|group| (group.code.as_deref(), group.events)).collect();
+    assert_eq!((told, codes.is_partial), (vec![(Some("x"), 50)], false));
+    let prepare = format!("PREPARE codes (text, text, text, bigint, bigint) AS {}", sql().dead_codes);
+    client.batch_execute(&prepare).await.unwrap();
+    let plan = explain(&client, "EXECUTE codes (NULL, NULL, NULL, 20000, 1000)").await;
+    assert!(blocks(&plan) < 150, "{plan}");
+}
+
+/// Very many are dead and nothing waits: finding that out costs a few steps in an index, whatever the server knows of the states.
+#[tokio::test]
+async fn what_waits_is_counted_without_looking_at_what_is_dead() {
+    let Some((_rig, client)) = database("what_waits_is_counted_without_looking_at_what_is_dead").await else {
+        return;
+    };
+    client.batch_execute(&insert(0, 60_000)).await.unwrap();
+    let fill = "INSERT INTO posthaste_lanes (lane, tick_a) VALUES ('main', 0);
+        INSERT INTO posthaste_parked (lane, seq, state, dead_at) SELECT 'main', seq, 'dead', now() FROM posthaste_events";
+    client.batch_execute(fill).await.unwrap();
+    for has_statistics in [false, true] {
+        if has_statistics {
+            client.batch_execute("ANALYZE posthaste_events, posthaste_parked").await.unwrap();
+        }
+        client.batch_execute("DEALLOCATE ALL").await.unwrap();
+        let prepare = format!("PREPARE waiting (bigint) AS {}", sql().lanes_waiting);
+        client.batch_execute(&prepare).await.unwrap();
+        let plan = explain(&client, "EXECUTE waiting (10001)").await;
+        assert!(blocks(&plan) < 50, "statistics {has_statistics}:\n{plan}");
+    }
+}
+
+/// One transaction wrote the whole log, and another one is open that wrote nothing: that it did not is found by the index of
+/// transactions, though the planner believes that every row may be of any transaction.
+#[tokio::test]
+async fn a_log_of_one_transaction_is_not_read_for_what_another_wrote() {
+    let Some((rig, client)) = database("a_log_of_one_transaction_is_not_read_for_what_another_wrote").await
+    else {
+        return;
+    };
+    client.batch_execute(&insert(0, 60_000)).await.unwrap();
+    client.batch_execute("ANALYZE posthaste_events").await.unwrap();
+    let holder = connect(&*rig).await;
+    holder.batch_execute("BEGIN; SELECT pg_current_xact_id()").await.unwrap();
+    let a = tick(&client, 1).await;
+    let (xmax, open) = (a.split(':').nth(1).unwrap(), a.split(':').nth(2).unwrap());
+    assert!(!open.is_empty(), "the snapshot {a} has nothing open");
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    client.batch_execute("INSERT INTO posthaste_lanes (lane, tick_a) VALUES ('main', 1)").await.unwrap();
+    client.batch_execute("BEGIN").await.unwrap();
+    let none = "00000000-0000-0000-0000-000000000000";
+    let token: String = {
+        let asked = "SELECT token::text FROM posthaste_ticks WHERE id = 1";
+        client.query_one(asked, &[]).await.unwrap().get(0)
+    };
+    let statements = [
+        (
+            "look (bigint, text, text, text[], bool)",
+            sql().tick,
+            format!("1, '{token}', '{xmax}', '{{{open}}}', false"),
+        ),
+        (
+            "page (text, int, bigint, text, bigint, text, bigint, text, text, text, bigint, bigint, bigint, text, text, text[])",
+            sql().window_begin,
+            format!(
+                "'main', 0, 1, 'run', 0, '{none}', 1, '{none}', '{a}', '{a}', 0, 1000, 60000, '{xmax}', '{xmax}', '{{{open}}}'"
+            ),
+        ),
+        ("lanes", sql().lanes_all, String::new()),
+        (
+            "take (text, int, text, text, bigint, text)",
+            sql().lane_take,
+            "'main', 0, 'me', 'run', 1000000, '{}'".to_owned(),
+        ),
+    ];
+    for (head, text, values) in statements {
+        client.batch_execute(&format!("PREPARE {head} AS {text}")).await.unwrap();
+        let name = head.split(' ').next().unwrap();
+        let values = if values.is_empty() { values } else { format!("({values})") };
+        let plan = explain(&client, &format!("EXECUTE {name} {values}")).await;
+        assert!(blocks(&plan) < 100, "{name}:\n{plan}");
+    }
+}
+
 /// A seek over more than one step looks at: what is passed is counted once, with what commits late, and the record is one line.
 #[tokio::test]
 async fn a_lane_is_moved_over_a_long_log_in_steps() {

@@ -62,7 +62,7 @@ fn no_statement_scans_or_sorts_what_grows() {
         &sql.erase,
         &sql.lane_parked_delete,
         &sql.prune_over,
-        &sql.parked_delete,
+        &sql.over_delete,
         &sql.event_forget,
         &sql.prune_step,
         &sql.event_delete,
@@ -87,10 +87,12 @@ fn partial_indexes_are_used_where_they_are_meant() {
         (&sql.promote, "posthaste_parked_key (lane=? AND shard=? AND key=?"),
         (&sql.promote_all, "posthaste_parked_key (lane=? AND shard=? AND key>?"),
         (&sql.key_first_dead, "posthaste_parked_dead_key (lane=? AND shard=? AND key=?"),
-        (&sql.prune_over, "posthaste_parked_over"),
+        (&sql.prune_over, "posthaste_parked_over (lane=? AND (dead_at,seq)>(?,?) AND dead_at<?)"),
+        (&sql.dead_codes, "posthaste_parked_state (lane=? AND state=?)"),
         (&sql.views, "posthaste_parked_seq"),
         (&sql.done_forget, "posthaste_parked_state (lane=? AND state=? AND seq<?"),
-        (&sql.scan_ended_down, "posthaste_parked_state (lane=? AND state=? AND seq"),
+        (&sql.scan_ended_down, "posthaste_parked_state (lane=? AND state=? AND seq>? AND seq<?"),
+        (&sql.scan_ended_up, "posthaste_parked_state (lane=? AND state=? AND seq>? AND seq<?"),
     ];
     for (text, index) in table {
         let plan = plan(&file, text);

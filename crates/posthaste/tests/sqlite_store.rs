@@ -247,6 +247,23 @@ async fn prune_goes_in_steps_and_leaves_what_is_dead_or_unread() {
     assert_eq!(bench.count(&format!("{pruned} AND filter NOT LIKE '%\"part\":%'")), 3, "commands");
 }
 
+/// What was given up or expired has a time of death too, and there may be very much of it.
+#[tokio::test]
+async fn what_is_dead_is_counted_behind_any_number_of_discarded_events() {
+    let bench = Bench::new().await;
+    bench.publish(1).await;
+    let lease = bench.lease("main").await;
+    let first = bench.claim(&lease).await;
+    bench.settle(&lease, &first, dead()).await;
+    let discarded = "WITH RECURSIVE n (i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 22000) \
+         INSERT INTO posthaste_parked (lane, seq, state, dead_at) SELECT 'main', i, 'discarded', 1800000001000000 + i FROM n";
+    assert_eq!(bench.file().execute(discarded, []).unwrap(), 21_001);
+    let codes = bench.store.dead_by_code(&of_lane("main")).await.unwrap();
+    let told: Vec<_> = codes.groups.iter().map(|group| (group.code.as_deref(), group.events)).collect();
+    assert_eq!(told, [(Some("http 400"), 1)]);
+    assert!(!codes.is_partial);
+}
+
 #[tokio::test]
 async fn without_a_lane_nothing_is_pruned_and_numbers_are_never_given_twice() {
     let bench = Bench::new().await;

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 pub struct DeadCodes {
     /// The codes of every lane, the most frequent first.
     pub groups: Vec<DeadGroup>,
-    /// Whether a lane has more dead events than were counted: then the counts are of those that died last.
+    /// Whether a lane has more dead events than were counted: then the counts are of the newest.
     pub is_partial: bool,
 }
 
@@ -45,7 +45,7 @@ impl DeadGroup {
 }
 
 impl DeadCodes {
-    /// How many dead events of a lane are counted at most, those that died last.
+    /// How many dead events of a lane are counted at most, the newest.
     pub const EVENTS_MAX: i64 = 20_000;
     /// How many codes are answered at most.
     pub const GROUPS_MAX: i64 = 1_000;

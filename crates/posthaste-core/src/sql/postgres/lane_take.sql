@@ -13,7 +13,8 @@ SET owner_name = $3, owner_run = $4, epoch = l.epoch + 1, lease_until = clock_ti
             SELECT 1 FROM {prefix}ticks a JOIN {prefix}events e ON e.seq > greatest(a.low, l.position)
             WHERE a.id = l.tick_a AND NOT pg_visible_in_snapshot(e.xid, a.snap))
         OR EXISTS (
-            SELECT 1 FROM {prefix}ticks a, pg_snapshot_xip(a.snap) x JOIN {prefix}events e ON e.xid = x
+            SELECT 1 FROM {prefix}ticks a, pg_snapshot_xip(a.snap) x, LATERAL (
+                SELECT seq, xid FROM {prefix}events WHERE xid >= x AND xid <= x ORDER BY xid DESC, seq DESC LIMIT 1) e
             WHERE a.id = l.tick_a
               AND (l.tick_b IS NULL OR e.seq > l.position
                    OR NOT pg_visible_in_snapshot(e.xid, (SELECT snap FROM {prefix}ticks b WHERE b.id = l.tick_b)))))

@@ -17,7 +17,7 @@ LATERAL (
     SELECT count(*) AS events, min(e.created_at) AS oldest
     FROM (
         SELECT o.* FROM pg_snapshot_xip(a.snap) x, LATERAL (
-            SELECT seq, xid, created_at FROM {prefix}events WHERE xid = x AND seq <= p.at ORDER BY seq LIMIT 1000) o
+            SELECT seq, xid, created_at FROM {prefix}events WHERE xid >= x AND (xid, seq) <= (x, p.at) ORDER BY xid, seq LIMIT 1000) o
         UNION ALL
         (SELECT seq, xid, created_at FROM {prefix}events WHERE xid >= pg_snapshot_xmax(a.snap) ORDER BY xid, seq LIMIT 1000)) e
     WHERE e.seq <= p.at AND NOT (b.id IS NOT NULL AND e.seq <= l.position AND pg_visible_in_snapshot(e.xid, b.snap))) late

@@ -232,10 +232,12 @@ statements! {
     lane_parked_count,
     /// Removes a part of what a lane has parked.
     lane_parked_delete,
-    /// What has been dead or discarded for long.
+    /// What a lane has had dead or discarded for long, and what of it may go.
     prune_over,
-    /// Removes parked rows, whatever their state.
-    parked_delete,
+    /// Waits for all lanes that park some events.
+    over_lock,
+    /// Removes what all lanes have of events that are over in all of them.
+    over_delete,
     /// Removes old events of a stretch that nobody needs.
     prune_events,
     /// Removes events that nobody needs.

@@ -3,7 +3,8 @@
 -- $1, $2: the newest tick that is known here, and its token. $3, $4: the end of its snapshot, and what was open in it.
 -- $5: tick in any case.
 -- No row of t: the server is not the one it was. The new tick's predecessor is visible to this statement, so ticks see
--- more and more. The scalar ORDER BY ... LIMIT 1 forms are needed: EXISTS becomes a sequential scan.
+-- more and more. The scalar ORDER BY ... LIMIT 1 forms are needed: EXISTS becomes a sequential scan, and so does xid = x where a few
+-- transactions wrote the whole log, as the planner then expects to meet a row of x soon.
 WITH t AS (SELECT id, last_seq FROM {prefix}ticks WHERE id = $1 AND token = $2::uuid),
      newer AS (SELECT id FROM {prefix}ticks WHERE id > $1 ORDER BY id DESC LIMIT 1),
      want AS (SELECT t.id, t.last_seq FROM t
@@ -12,7 +13,8 @@ WITH t AS (SELECT id, last_seq FROM {prefix}ticks WHERE id = $1 AND token = $2::
             OR (SELECT xid FROM {prefix}events WHERE xid >= $3::text::xid8 ORDER BY xid LIMIT 1) IS NOT NULL
             OR (SELECT x FROM unnest($4::text[]::xid8[]) x
                 WHERE pg_visible_in_snapshot(x, pg_current_snapshot())
-                  AND (SELECT e.xid FROM {prefix}events e WHERE e.xid = x LIMIT 1) IS NOT NULL LIMIT 1) IS NOT NULL)),
+                  AND (SELECT e.xid FROM {prefix}events e WHERE e.xid >= x AND e.xid <= x ORDER BY e.xid LIMIT 1) IS NOT NULL
+                LIMIT 1) IS NOT NULL)),
      made AS (INSERT INTO {prefix}ticks (id, snap, last_seq, low)
         SELECT id + 1, pg_current_snapshot(), coalesce(pg_sequence_last_value('{prefix}events_seq'), 0), last_seq FROM want
         ON CONFLICT DO NOTHING RETURNING id, token, snap, low)

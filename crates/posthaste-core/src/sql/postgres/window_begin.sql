@@ -1,7 +1,8 @@
 -- As window_page.sql, where something of the window may have a low number: what committed after tick a although its number
 -- is not above low ($13) comes first. That is of the transactions that were open in a and ended before b ($16), and of
 -- stragglers of later ones (none while the default of seq and CACHE 1 hold, but nothing rests on that). $14, $15: the ends
--- of both snapshots. low only splits the work between the parts: nothing is lost when it is wrong. Where the late part has
+-- of both snapshots. Transaction and number are compared together: where a few transactions wrote the whole log, the planner likes the
+-- primary key more, and would pass over all of it to find that a transaction wrote nothing. low only splits the work between the parts: nothing is lost when it is wrong. Where the late part has
 -- a whole page, the new part is not to be used yet.
 SELECT NULL AS seq, CASE WHEN epoch < 0 THEN set_config('application_name', '', true) END AS event_id, NULL AS source,
        NULL AS event_type, NULL AS topic, NULL AS key, NULL AS subject,
@@ -17,7 +18,7 @@ UNION ALL
         NULL
  FROM (
     SELECT l.* FROM unnest($16::text[]::xid8[]) x, LATERAL (
-        SELECT * FROM {prefix}events WHERE xid = x AND seq > $11 AND seq <= $13 ORDER BY seq LIMIT $12) l
+        SELECT * FROM {prefix}events WHERE (xid, seq) > (x, $11) AND (xid, seq) <= (x, $13) ORDER BY xid, seq LIMIT $12) l
     UNION ALL
     (SELECT * FROM {prefix}events
      WHERE xid >= $14::xid8 AND xid < $15::xid8 AND seq > $11 AND seq <= $13

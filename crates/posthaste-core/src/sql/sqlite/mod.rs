@@ -169,12 +169,12 @@ statements! {
     lane_parked_count,
     /// Removes a part of what a lane has parked.
     lane_parked_delete,
-    /// What has been dead or discarded for long.
+    /// What a lane has had dead or discarded for long, and what of it may go.
     prune_over,
+    /// Removes what all lanes have of an event.
+    over_delete,
     /// How many events of a stretch retention would remove.
     prune_count,
-    /// Removes a parked event's row, whatever its state.
-    parked_delete,
     /// Removes an event that nobody needs.
     event_forget,
     /// Which events retention removes next.

@@ -89,6 +89,27 @@ pub async fn unread_and_oldest_unread_say_how_far_a_lane_is(bench: StoreBench) -
     Ok(())
 }
 
+/// One event is scheduled for later and one fails: only that one counts as retried, with its age, and it no longer does when it was
+/// delivered.
+pub async fn what_is_scheduled_is_not_retried(bench: StoreBench) -> LawResult {
+    let mut scheduled = event("scheduled");
+    scheduled.available = Some(Moment::In(SECOND * 600));
+    bench.publish_all(vec![scheduled, event("failed")]).await?;
+    let main = lane("main");
+    let driver = bench.drive(&main).await?;
+    driver.settle_as(&driver.claim_all().await?, retry(SECOND * 60)).await?;
+    let stats = bench.stats(&main.name).await?;
+    ensure_eq!((stats.waiting, stats.retrying), (2, Some(1)), "what waits, and of that what has failed");
+    let records = bench.find(&in_lane(&main.name)).await?;
+    let failed = records.iter().find(|record| record.envelope.id == "failed");
+    ensure_eq!(stats.oldest_waiting_at, failed.map(|record| record.created_at), "how old it is");
+    bench.pass(SECOND * 61);
+    driver.deliver(&driver.claim_all().await?).await?;
+    let stats = bench.stats(&main.name).await?;
+    ensure_eq!((stats.retrying, stats.oldest_waiting_at), (Some(0), None), "what is retried in the end");
+    Ok(())
+}
+
 /// One event of the oldest is scheduled for later, one fails, one of its key waits behind it and one dies: one has failed and waits, and it
 /// is the oldest whose time has come, also when nothing is unread.
 pub async fn what_failed_and_waits_is_told_with_the_age_of_the_oldest(bench: StoreBench) -> LawResult {

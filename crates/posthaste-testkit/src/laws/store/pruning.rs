@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use posthaste_core::admin::{Command, Filter};
+use posthaste_core::admin::{Command, EventState, Filter};
 use posthaste_core::store::{Outcome, Standing, Then};
 
 use crate::drive::{StoreBench, dead, in_lane, lane, retry, settled};
@@ -71,6 +71,47 @@ pub async fn prune_leaves_what_is_parked_and_dead_unless_asked(bench: StoreBench
     ensure_eq!(all(&bench).await?, ["retrying"], "what stays when the dead may go");
     let stats = bench.stats(&main.name).await?;
     ensure_eq!((stats.dead, stats.waiting), (0, 1), "dead and waiting");
+    Ok(())
+}
+
+/// Two lanes have the same events, long dead in one, and in the other waiting or unread, and then just dead: while the other needs an event it
+/// stays, and stays dead where it died. When both have done with it, it goes once, from both, and is counted once.
+pub async fn a_dead_event_stays_dead_while_another_lane_needs_it(bench: StoreBench) -> LawResult {
+    let (main, other) = (lane("main"), lane("other"));
+    bench.publish(&["waits", "unread"]).await?;
+    let driver = bench.drive(&main).await?;
+    driver.settle_as(&driver.claim_all().await?, dead()).await?;
+    let driver_of_other = bench.drive(&other).await?;
+    let claimed = driver_of_other.claim_all().await?;
+    driver_of_other.settle_as(&claimed[..1], retry(HOUR)).await?;
+    bench.pass(HOUR * 2);
+    let command = |dry_run| Command::Prune { delivered_age: Some(HOUR), dead_age: Some(HOUR), dry_run };
+    for dry_run in [true, false] {
+        let applied = bench.apply(&Filter::default(), command(dry_run)).await?;
+        ensure_eq!((applied.matched, applied.changed), (0, 0), "what goes while one waits and one is unread");
+    }
+    let driver_of_other = bench.drive(&other).await?;
+    driver_of_other.settle_as(&driver_of_other.claim_all().await?, dead()).await?;
+    for dry_run in [true, false] {
+        let applied = bench.apply(&Filter::default(), command(dry_run)).await?;
+        ensure_eq!((applied.matched, applied.changed), (0, 0), "what goes while both have just died there");
+    }
+    let stats = bench.stats(&main.name).await?;
+    ensure_eq!((stats.dead, stats.discarded), (2, 0), "what is dead in the lane in which it died long ago");
+    let mut dead_in_main = in_lane(&main.name);
+    dead_in_main.state = Some(EventState::Dead);
+    ensure_eq!(bench.find(&dead_in_main).await?.len(), 2, "events that are dead there");
+    bench.pass(HOUR * 2);
+    let applied = bench.apply(&Filter::default(), command(true)).await?;
+    ensure_eq!((applied.matched, applied.changed), (2, 0), "what a dry prune counts");
+    let applied = bench.apply(&Filter::default(), command(false)).await?;
+    ensure_eq!((applied.matched, applied.changed), (2, 2), "events that went");
+    ensure!(all(&bench).await?.is_empty(), "something stayed");
+    for lane in [&main, &other] {
+        let stats = bench.stats(&lane.name).await?;
+        ensure!(stats.adds_up(), "the totals do not add up: {stats:?}");
+        ensure_eq!((stats.dead, stats.discarded), (0, 2), "dead and discarded in {:?}", lane.name);
+    }
     Ok(())
 }
 

@@ -170,6 +170,8 @@ pub async fn what_a_command_did_before_it_was_cut_off_is_recorded(bench: StoreBe
     let driver = bench.drive(&lane("main")).await?;
     let claimed = driver.claim_all().await?;
     driver.settle_as(&claimed, dead()).await?;
+    // What became due since a command began is its own work, on a table.
+    bench.pass(Duration::from_secs(1));
     let (of_lane, actor) = (in_lane(&lane("main").name), Actor::new("law", "test"));
     let changed = AtomicU64::new(0);
     let told = |so_far: Applied| {
@@ -190,7 +192,7 @@ pub async fn what_a_command_did_before_it_was_cut_off_is_recorded(bench: StoreBe
     }
     let stats = bench.stats(&lane("main").name).await?;
     let recorded: u64 = all(&bench).await?.iter().map(|entry| entry.applied.changed).sum();
-    ensure_eq!(recorded, stats.waiting, "what the record counts");
+    ensure_eq!(recorded, 40 - stats.dead, "what the record counts");
     ensure!(recorded >= 6, "{recorded} are recorded of at least 6");
     Ok(())
 }

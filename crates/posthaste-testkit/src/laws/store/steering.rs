@@ -175,6 +175,7 @@ impl Trial<'_> {
                 | Command::Discard { .. }
                 | Command::Bury { .. }
                 | Command::Seek { .. }
+                | Command::Prune { .. }
         );
         if counts_events {
             ensure_eq!(applied.changed, moved.all, "how many were changed");

@@ -78,6 +78,8 @@ impl Shared {
     }
 
     pub(super) fn to_error(&self) -> Error {
-        Error::new(self.kind, self.message.clone())
+        // With a cause, as the first one had: its words are SQLite's, and not for everybody.
+        Error::new(self.kind, "the writes that were committed together failed")
+            .because(std::io::Error::other(self.message.clone()))
     }
 }

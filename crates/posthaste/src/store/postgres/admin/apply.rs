@@ -12,7 +12,7 @@ use tokio_postgres::{Client, Transaction};
 use super::change::{self, Change, Step};
 use super::inbox;
 use super::lanes::{self, KnownLane};
-use super::prune::{self, Before};
+use super::prune::{self, Before, Place};
 use super::scan::Stretch;
 use crate::store::audit::{Journal, Note};
 use crate::store::postgres::acquire::hold_events;
@@ -234,7 +234,7 @@ impl PostgresStore {
         Ok(Step { matched: rows, changed: rows, next: None })
     }
 
-    /// First what is dead or discarded, as its events may then be among the old ones; then these; then ticks.
+    /// First what is over in all lanes, with what they have of it; then what is old; then ticks.
     async fn prune(&self, before: Before, dry_run: bool, note: Note, pace: &Pace<'_>) -> Result<Applied> {
         let (mut applied, mut journal) = (Applied::default(), Journal::new(note));
         let rows = i64::try_from(pace.step(prune::STEP_ROWS_MAX as usize)).unwrap_or(prune::STEP_ROWS_MAX);
@@ -325,18 +325,17 @@ impl PostgresStore {
         let mut client = self.client().await?;
         let mut applied = Applied::default();
         for lane in lanes::known(&client, &self.sql).await.map_err(explain)? {
-            loop {
+            let mut from = Some(Place::FIRST);
+            while let Some(place) = from {
                 let tx = begin(&mut client).await?;
-                let step = prune::over_step(&tx, &self.sql, lane.name.as_str(), dead, rows).await;
-                let (gone, has_more) = step.map_err(explain)?;
+                let step = prune::over_step(&tx, &self.sql, lane.name.as_str(), dead, place, rows).await;
+                let (gone, next) = step.map_err(explain)?;
                 let step = Step { matched: gone, changed: gone, next: Some(0) };
                 self.write_down(tx.client(), journal, step).await?;
                 commit(tx).await?;
                 applied = sum(applied, step);
-                if !has_more {
-                    break;
-                }
-                if pace.after(applied).await.is_break() {
+                from = next;
+                if from.is_some() && pace.after(applied).await.is_break() {
                     self.stop_here(Some(journal)).await?;
                     return Ok(ControlFlow::Break(applied));
                 }

@@ -1,5 +1,6 @@
 //! Retention: what nobody needs any more goes, in small steps.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use posthaste_core::sql::PostgresSql;
@@ -7,7 +8,6 @@ use posthaste_core::time::Timestamp;
 use tokio_postgres::{Client, Transaction};
 
 use super::change::{Step, promote};
-use crate::store::postgres::cursor::SHARD;
 use crate::store::postgres::error::Db;
 use crate::store::postgres::settle::add_totals;
 use crate::store::postgres::value::{Stamp, args};
@@ -28,38 +28,71 @@ pub(super) struct Before {
     pub(super) dead: Option<Timestamp>,
 }
 
-/// Removes a part of a lane's records of dead and discarded events, and the events that nobody else needs; answers
-/// whether there may be more.
+/// How far a prune has come in what a lane has dead or discarded.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    dead_at: Timestamp,
+    seq: i64,
+}
+
+impl Place {
+    /// Before everything.
+    pub(super) const FIRST: Self = Self { dead_at: NEVER, seq: 0 };
+}
+
+/// Looks at a part of what a lane has dead or discarded, and removes the events of which nobody needs anything any more, with what all
+/// lanes have of them: without a lane's row an event that stays would count as delivered there. Answers how many went, and where
+/// to go on.
 pub(super) async fn over_step(
     tx: &Transaction<'_>,
     sql: &PostgresSql,
     lane: &str,
     before: Timestamp,
+    place: Place,
     limit: i64,
-) -> Db<(u64, bool)> {
+) -> Db<(u64, Option<Place>)> {
     be_alone(tx, sql).await?;
-    let Some(row) = tx.query_typed_opt(&sql.lane_lock, &args![lane, SHARD]).await? else {
-        return Ok((0, false));
-    };
-    let now = rows::time(&row, 0)?;
-    let over = tx.query_typed(&sql.prune_over, &args![lane, Stamp(before), limit]).await?;
-    let (mut totals, mut seqs, mut keys) = (Totals::default(), Vec::<i64>::new(), Vec::<String>::new());
+    let (before_time, after) = (Stamp(before), Stamp(place.dead_at));
+    let over = tx.query_typed(&sql.prune_over, &args![lane, before_time, after, place.seq, limit]).await?;
+    let mut seqs = Vec::<i64>::new();
     for row in &over {
-        let is_dead = row.try_get::<_, &str>(1)? == "dead";
+        if row.try_get(2)? {
+            seqs.push(row.try_get(0)?);
+        }
+    }
+    let last = over.last().filter(|_| over.len() as i64 == limit);
+    let next = match last {
+        Some(row) => Some(Place { dead_at: rows::time(row, 1)?, seq: row.try_get(0)? }),
+        None => None,
+    };
+    let gone = if seqs.is_empty() { 0 } else { forget(tx, sql, before, seqs).await? };
+    Ok((gone, next))
+}
+
+/// Removes events that are over in all lanes; answers how many there were.
+async fn forget(tx: &Transaction<'_>, sql: &PostgresSql, before: Timestamp, seqs: Vec<i64>) -> Db<u64> {
+    let locked = tx.query_typed(&sql.over_lock, &args![seqs]).await?;
+    let now = locked.first().map(|row| rows::time(row, 0)).transpose()?.unwrap_or_default();
+    let (mut lanes, mut gone) = (BTreeMap::<String, (Totals, Vec<String>)>::new(), BTreeSet::<i64>::new());
+    for row in tx.query_typed(&sql.over_delete, &args![seqs, Stamp(before)]).await? {
+        let (totals, keys) = lanes.entry(row.try_get(0)?).or_default();
         // Nobody wanted it back: from here on it counts as given up.
+        let is_dead = row.try_get::<_, &str>(2)? == "dead";
         totals.dead -= i64::from(is_dead);
         totals.discarded += i64::from(is_dead);
-        seqs.push(row.try_get(0)?);
-        keys.extend(row.try_get::<_, Option<String>>(2)?);
+        keys.extend(row.try_get::<_, Option<String>>(3)?);
+        gone.insert(row.try_get(1)?);
     }
-    let has_more = over.len() as i64 == limit;
-    tx.execute_typed(&sql.parked_delete, &args![lane, seqs]).await?;
-    let gone = tx.execute_typed(&sql.event_forget, &args![seqs]).await?;
-    add_totals(tx, sql, lane, totals).await?;
-    if !keys.is_empty() {
-        promote(tx, sql, lane, keys, now).await?;
+    for (lane, (totals, keys)) in lanes {
+        add_totals(tx, sql, &lane, totals).await?;
+        if !keys.is_empty() {
+            promote(tx, sql, &lane, keys, now).await?;
+        }
     }
-    Ok((gone, has_more))
+    let count = gone.len() as u64;
+    let gone: Vec<i64> = gone.into_iter().collect();
+    tx.execute_typed(&sql.event_forget, &args![gone]).await?;
+    Ok(count)
 }
 
 /// The stretch of the log in which old events can be, by their number.

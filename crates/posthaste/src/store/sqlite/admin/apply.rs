@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::change::{self, Change, Step};
 use super::inbox;
 use super::lanes::{self, KnownLane};
-use super::prune::{self, Before};
+use super::prune::{self, Before, Place};
 use super::scan::Stretch;
 use crate::store::audit::{Journal, Note};
 use crate::store::refusals::{half_removed, no_such_lane};
@@ -120,16 +120,17 @@ impl SqliteStore {
 
     /// Runs a step again and again until it says that there is no next, or until somebody stops it; each that changes something writes a
     /// record, and the last one in any case.
-    pub(super) async fn in_steps<F>(
+    pub(super) async fn in_steps<P, F>(
         &self,
         dry_run: bool,
-        first: i64,
+        first: P,
         note: Note,
         pace: &Pace<'_>,
         step: F,
     ) -> Result<Applied>
     where
-        F: Fn(&Connection, &SqliteSql, i64, Option<Timestamp>) -> rusqlite::Result<Step>
+        P: Send + 'static,
+        F: Fn(&Connection, &SqliteSql, P, Option<Timestamp>) -> rusqlite::Result<Step<P>>
             + Send
             + Sync
             + 'static,
@@ -153,7 +154,7 @@ impl SqliteStore {
                 journal = records;
                 taken
             };
-            applied = sum(applied, taken);
+            applied = sum(applied, &taken);
             from = taken.next;
             if from.is_some() && pace.after(applied).await.is_break() {
                 if !dry_run {
@@ -221,36 +222,10 @@ impl SqliteStore {
             return self.in_steps(true, 0, note, pace, count).await;
         }
         let rows = pace.step(prune::STEP_ROWS_MAX);
-        self.in_steps(false, PRUNE_OVER, note, pace, move |connection, sql, at, now| {
-            prune_step(connection, sql, before, rows, at, now.unwrap_or_default())
+        self.in_steps(false, Place::First, note, pace, move |connection, sql, at, now| {
+            prune::step(connection, sql, before, rows, at, now.unwrap_or_default())
         })
         .await
-    }
-}
-
-/// Where a prune is while it still removes what is dead or discarded.
-const PRUNE_OVER: i64 = -1;
-
-/// First what is dead or discarded, as its events may then be among the old ones.
-fn prune_step(
-    connection: &Connection,
-    sql: &SqliteSql,
-    before: Before,
-    rows: usize,
-    at: i64,
-    now: Timestamp,
-) -> rusqlite::Result<Step> {
-    if at == PRUNE_OVER {
-        let step = match before.dead {
-            Some(dead) => prune::over_step(connection, sql, dead, rows, now)?,
-            None => Step { matched: 0, changed: 0, next: None },
-        };
-        let next = if step.next.is_some() { Some(PRUNE_OVER) } else { before.created.map(|_| 0) };
-        return Ok(Step { next, ..step });
-    }
-    match before.created {
-        Some(created) => prune::events_step(connection, sql, at, rows, created),
-        None => Ok(Step { matched: 0, changed: 0, next: None }),
     }
 }
 
@@ -307,7 +282,7 @@ pub(super) fn write_note(
     Ok(())
 }
 
-fn sum(so_far: Applied, step: Step) -> Applied {
+fn sum<P>(so_far: Applied, step: &Step<P>) -> Applied {
     Applied::new(so_far.matched + step.matched, so_far.changed + step.changed)
 }
 

@@ -65,11 +65,11 @@ impl Change {
 
 /// How far a command has come.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Step {
+pub(super) struct Step<P = i64> {
     pub(super) matched: u64,
     pub(super) changed: u64,
     /// Where the next step begins; `None`: there is none.
-    pub(super) next: Option<i64>,
+    pub(super) next: Option<P>,
 }
 
 /// Counts what one step would change, or changes it: at most so many.

@@ -1,5 +1,8 @@
 //! Retention: what nobody needs any more goes, in small steps.
 
+use std::collections::BTreeMap;
+
+use posthaste_core::lane::LaneName;
 use posthaste_core::sql::SqliteSql;
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, Row};
@@ -21,31 +24,74 @@ pub(super) struct Before {
     pub(super) dead: Option<Timestamp>,
 }
 
-/// Removes the records of dead and discarded events, and the events that nobody else needs.
-pub(super) fn over_step(
+/// Where a prune is.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    /// At its beginning.
+    First,
+    /// In what a lane has dead or discarded, after this one.
+    Over { lane: LaneName, dead_at: i64, seq: i64 },
+    /// In the log, after this number.
+    Events(i64),
+}
+
+/// First what is over in all lanes, with what they have of it; then what is old.
+pub(super) fn step(
+    connection: &Connection,
+    sql: &SqliteSql,
+    before: Before,
+    rows: usize,
+    at: Place,
+    now: Timestamp,
+) -> rusqlite::Result<Step<Place>> {
+    let (matched, next) = match (at, before) {
+        (Place::Events(after), Before { created: Some(created), .. }) => {
+            let step = events_step(connection, sql, after, rows, created)?;
+            (step.matched, step.next.map(Place::Events))
+        }
+        (Place::Events(_), _) => (0, None),
+        (at, Before { dead: Some(dead), created }) => {
+            let (gone, next) = over_step(connection, sql, dead, at, rows, now)?;
+            (gone, next.or(created.map(|_| Place::Events(0))))
+        }
+        (_, Before { created, .. }) => (0, created.map(|_| Place::Events(0))),
+    };
+    Ok(Step { matched, changed: matched, next })
+}
+
+/// Looks at a part of what lanes have dead or discarded, and removes the events of which nobody needs anything any more, with what all
+/// lanes have of them: without a lane's row an event that stays would count as delivered there. Answers how many went, and where
+/// to go on.
+fn over_step(
     connection: &Connection,
     sql: &SqliteSql,
     before: Timestamp,
+    at: Place,
     rows: usize,
     now: Timestamp,
-) -> rusqlite::Result<Step> {
-    let (mut removed, mut gone) = (0, 0);
+) -> rusqlite::Result<(u64, Option<Place>)> {
+    let (mut looked_at, mut gone) = (0, 0);
     for lane in lanes::known(connection, sql)? {
-        if removed == rows {
-            break;
+        let after = match &at {
+            Place::Over { lane: begun, .. } if *begun > lane.name => continue,
+            Place::Over { lane: begun, dead_at, seq } if *begun == lane.name => (*dead_at, *seq),
+            _ => (i64::MIN, 0),
+        };
+        let over = over_rows(connection, sql, lane.name.as_str(), before, after, rows - looked_at)?;
+        looked_at += over.len();
+        let may_go = over.iter().filter(|row| row.may_go).map(|row| row.seq);
+        gone += forget(connection, sql, may_go, now)?;
+        if let Some(last) = over.last().filter(|_| looked_at == rows) {
+            return Ok((gone, Some(Place::Over { lane: lane.name, dead_at: last.dead_at, seq: last.seq })));
         }
-        let over = over_rows(connection, sql, lane.name.as_str(), before, rows - removed)?;
-        removed += over.len();
-        gone += remove_over(connection, sql, lane.name.as_str(), &over, now)?;
     }
-    let next = (removed == rows).then_some(0);
-    Ok(Step { matched: gone, changed: gone, next })
+    Ok((gone, None))
 }
 
 struct Over {
     seq: i64,
-    is_dead: bool,
-    key: Option<String>,
+    dead_at: i64,
+    may_go: bool,
 }
 
 fn over_rows(
@@ -53,38 +99,46 @@ fn over_rows(
     sql: &SqliteSql,
     lane: &str,
     before: Timestamp,
+    (dead_at, seq): (i64, i64),
     limit: usize,
 ) -> rusqlite::Result<Vec<Over>> {
-    let read = |row: &Row<'_>| {
-        let is_dead = rows::text_ref(row, 1)? == Some("dead");
-        Ok(Over { seq: row.get(0)?, is_dead, key: rows::maybe_text(row, 2)? })
-    };
+    let read = |row: &Row<'_>| Ok(Over { seq: row.get(0)?, dead_at: row.get(1)?, may_go: row.get(2)? });
     let mut statement = connection.prepare_cached(&sql.prune_over)?;
-    statement.query_map((lane, before.as_micros(), limit as i64), read)?.collect()
+    let values = (lane, before.as_micros(), dead_at, seq, limit as i64);
+    statement.query_map(values, read)?.collect()
 }
 
-fn remove_over(
+/// Removes events that are over in all lanes; answers how many there were.
+fn forget(
     connection: &Connection,
     sql: &SqliteSql,
-    lane: &str,
-    over: &[Over],
+    seqs: impl Iterator<Item = i64>,
     now: Timestamp,
 ) -> rusqlite::Result<u64> {
-    let (mut totals, mut gone) = (Totals::default(), 0);
-    for row in over {
-        connection.prepare_cached(&sql.parked_delete)?.execute((lane, row.seq))?;
-        // Nobody wanted it back: from here on it counts as given up.
-        totals.dead -= i64::from(row.is_dead);
-        totals.discarded += i64::from(row.is_dead);
-        gone += connection.prepare_cached(&sql.event_forget)?.execute([row.seq])? as u64;
+    let (mut lanes, mut gone) = (BTreeMap::<String, (Totals, Vec<String>)>::new(), 0);
+    for seq in seqs {
+        let mut delete = connection.prepare_cached(&sql.over_delete)?;
+        let mut over = delete.query([seq])?;
+        while let Some(row) = over.next()? {
+            let (totals, keys) = lanes.entry(rows::text(row, 0)?).or_default();
+            // Nobody wanted it back: from here on it counts as given up.
+            let is_dead = rows::text_ref(row, 1)? == Some("dead");
+            totals.dead -= i64::from(is_dead);
+            totals.discarded += i64::from(is_dead);
+            keys.extend(rows::maybe_text(row, 2)?);
+        }
+        connection.prepare_cached(&sql.event_forget)?.execute([seq])?;
+        gone += 1;
     }
-    add_totals(connection, sql, lane, totals, now)?;
-    promote(connection, sql, lane, over.iter().filter_map(|row| row.key.as_deref()), now)?;
+    for (lane, (totals, keys)) in &lanes {
+        add_totals(connection, sql, lane, *totals, now)?;
+        promote(connection, sql, lane, keys.iter().map(String::as_str), now)?;
+    }
     Ok(gone)
 }
 
 /// Removes the next old events, at most so many, after a number that every lane has passed and nothing parks.
-pub(super) fn events_step(
+fn events_step(
     connection: &Connection,
     sql: &SqliteSql,
     after: i64,
