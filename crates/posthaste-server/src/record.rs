@@ -56,6 +56,9 @@ impl Keeper {
         let run = new_run();
         let begun = entry(&[(RUN, run.as_str().into()), (PART, 1.into())], Applied::default());
         let store = self.begin(&begun).await;
+        if let Err(error) = &store {
+            say(&begun, error);
+        }
         let (last, is_stopped) = (Mutex::new(Applied::default()), AtomicBool::new(false));
         let so_far = |done: Applied| {
             *last.lock().unwrap_or_else(PoisonError::into_inner) = done;

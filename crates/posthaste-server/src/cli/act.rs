@@ -136,12 +136,13 @@ impl Action<'_> {
         let name = command(true).name();
         // A broker is asked letter by letter anyway. A store is asked twice only for somebody who watches.
         let is_watched = std::io::stderr().is_terminal() && is_in_steps(&command(true));
-        let all = if is_watched || self.way.is_to_broker() {
-            Some(self.count(command(true)).await?.0).filter(|counted| !counted.is_partial)
-        } else {
-            None
+        let counted = match self.way.is_to_broker() {
+            true => Some(self.count(command(true)).await?.0),
+            // A long table may take too long to count, and be changed step by step all the same.
+            false if is_watched => self.count(command(true)).await.ok().map(|(counted, _)| counted),
+            false => None,
         };
-        let all = all.map(|counted| counted.matched);
+        let all = counted.filter(|counted| !counted.is_partial).map(|counted| counted.matched);
         let work = async |shutdown: Shutdown| {
             let progress = output::progress(name, self.what, all);
             let is_broken_off = AtomicBool::new(false);

@@ -19,6 +19,7 @@ mod lane;
 mod migrate;
 mod moment;
 pub(crate) mod output;
+mod produce;
 mod prune;
 mod publish;
 mod relay;
@@ -65,6 +66,8 @@ enum Verb {
     Doctor(doctor::Args),
     /// Publish an event
     Publish(publish::Args),
+    /// Publish events that are made up, so many or again and again, for trying things out
+    Produce(produce::Args),
     /// Look at events
     #[command(subcommand)]
     Event(event::Verb),
@@ -184,6 +187,7 @@ async fn dispatch(verb: Verb, context: &Context) -> Result<(), Failure> {
         Verb::Check(args) => check::run(&args, context).await,
         Verb::Doctor(args) => doctor::run(&args, context).await,
         Verb::Publish(args) => publish::run(args, context).await,
+        Verb::Produce(args) => produce::run(args, context).await,
         Verb::Event(verb) => event::run(verb, context).await,
         Verb::Lane(verb) => lane::run(verb, context).await,
         Verb::Dead(verb) => dead::run(verb, context).await,

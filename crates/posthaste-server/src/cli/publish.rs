@@ -63,11 +63,7 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args, context: &Context) -> Result<(), Failure> {
     let envelope = envelope(args, context)?;
-    // The same checks on both ways, so that the same mistake has the same answer.
-    envelope
-        .check(context.config.server.payload_max)
-        .and_then(|()| LaneLimits::of(&context.config).check(&envelope))
-        .map_err(|error| Failure::from(error.during("publish")))?;
+    check(&envelope, context)?;
     let id = match context.access(true).await? {
         Access::Server(client) => {
             let event = serde_json::to_vec(&document(&envelope))
@@ -81,6 +77,14 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<(), Failure> {
         }
     };
     if context.json() { output::json(&PublishedEvent { id }) } else { output::line(&id) }
+}
+
+/// The same checks on both ways, so that the same mistake has the same answer.
+pub(super) fn check(envelope: &Envelope, context: &Context) -> Result<(), Failure> {
+    envelope
+        .check(context.config.server.payload_max)
+        .and_then(|()| LaneLimits::of(&context.config).check(envelope))
+        .map_err(|error| Failure::from(error.during("publish")))
 }
 
 fn envelope(args: Args, context: &Context) -> Result<Envelope, Failure> {
@@ -117,7 +121,7 @@ fn envelope(args: Args, context: &Context) -> Result<Envelope, Failure> {
 }
 
 /// An id that is taken is a mistake in what was handed in, as it is when the server says so.
-fn publish_failure(error: posthaste::Error) -> Failure {
+pub(super) fn publish_failure(error: posthaste::Error) -> Failure {
     if error.kind() == posthaste::ErrorKind::Conflict {
         return Failure::usage(format!("publish: {error}; use a new id for a new event"));
     }
@@ -149,7 +153,7 @@ fn read(file: &Path, context: &Context) -> Result<Vec<u8>, Failure> {
 }
 
 /// The event as the server takes it, byte for byte.
-fn document(envelope: &Envelope) -> NewEvent {
+pub(super) fn document(envelope: &Envelope) -> NewEvent {
     let mut event = NewEvent {
         event_type: envelope.event_type.clone(),
         id: Some(envelope.id.clone()),

@@ -20,7 +20,7 @@ use super::app::App;
 use super::auth::KeyName;
 use super::jobs::{Job, Outcome};
 use super::letters::{self, Letters};
-use super::problem::{Kind, Problem};
+use super::problem::{Kind, Problem, is_own_words};
 use super::query::{FilterText, query_and_ids, time};
 use super::server::Peer;
 use super::wire::{AppliedDocument, EventDocument};
@@ -332,10 +332,29 @@ fn place(text: &str) -> Result<Seek, Problem> {
 /// What a store refuses here is the command, and not an event.
 fn refused(error: posthaste::Error) -> Problem {
     match error.kind() {
-        ErrorKind::Rejected => malformed(error.to_string()),
+        ErrorKind::Rejected if is_own_words(&error) => malformed(error.to_string()),
         ErrorKind::NotFound => {
             Problem::new(Kind::NotFound, "there is no such lane; GET /v1/lanes lists them")
         }
         _ => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_driver_says_of_a_refused_command_is_not_answered() {
+        let driver = std::io::Error::other("new row violates check \"secret\"");
+        let told = refused(posthaste::Error::rejected("/var/lib/x.db refuses a value").because(driver));
+        assert_eq!(told.kind(), Kind::Internal);
+        let detail = told.document().detail;
+        assert!(!detail.contains("secret") && !detail.contains("/var/lib"), "{detail}");
+        let told = refused(posthaste::Error::rejected("a prune takes no filter"));
+        assert_eq!(
+            (told.kind(), told.document().detail),
+            (Kind::Malformed, "a prune takes no filter".to_owned())
+        );
     }
 }

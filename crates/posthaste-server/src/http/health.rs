@@ -17,7 +17,7 @@ use posthaste::heartbeat::Heartbeat;
 use posthaste::schema::Backend;
 use posthaste::target::Target;
 use posthaste::time::{Clock as _, SystemClock};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use self::kept::Kept;
 use super::app::App;
@@ -125,19 +125,21 @@ fn check(name: String, status: &str, detail: Option<&str>) -> CheckDocument {
 }
 
 async fn of_store(store: &dyn Backend) -> Vec<CheckDocument> {
-    match why_not(store).await {
+    // One limit for both questions: whoever asks us has one too.
+    let answer_by = Instant::now() + ANSWER_WITHIN;
+    match why_not(store, answer_by).await {
         Some(why) => vec![check("store".to_owned(), FAILED, Some(why))],
         None => {
             let mut checks = vec![check("store".to_owned(), OK, None)];
-            let lanes = timeout(ANSWER_WITHIN, store.lanes()).await;
+            let lanes = timeout_at(answer_by, store.lanes()).await;
             checks.extend(lanes.into_iter().flatten().flatten().filter_map(of_lane));
             checks
         }
     }
 }
 
-async fn why_not(store: &dyn Backend) -> Option<&'static str> {
-    match timeout(ANSWER_WITHIN, store.status()).await {
+async fn why_not(store: &dyn Backend, answer_by: Instant) -> Option<&'static str> {
+    match timeout_at(answer_by, store.status()).await {
         Ok(Ok(status)) if status.usable() => None,
         Ok(Ok(_)) => Some("the store's schema does not fit this version; run posthaste migrate status"),
         Ok(Err(error)) => {

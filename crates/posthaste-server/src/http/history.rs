@@ -22,17 +22,17 @@ const OF_EVENTS: [&str; 6] = ["redrive", "replay", "discard", "bury", "schedule"
 pub(crate) async fn of(store: &dyn Review, record: &Record) -> Result<EventDocument> {
     let mut filter = AuditFilter::default();
     filter.since = Some(record.created_at);
-    let commands = match store.audited(&filter, Page::first(COMMANDS_MAX)).await {
-        Ok(audited) => audited.entries,
-        Err(error) if keeps_none(&error) => Vec::new(),
+    let (commands, has_more) = match store.audited(&filter, Page::first(COMMANDS_MAX)).await {
+        Ok(audited) => (audited.entries, audited.next.is_some()),
+        Err(error) if keeps_none(&error) => (Vec::new(), false),
         Err(error) => return Err(error),
     };
-    Ok(with_history(record, &commands))
+    Ok(with_history(record, &commands, has_more))
 }
 
 /// The same, as far as the record itself knows; for a dead letter of a broker.
 pub(crate) fn without_commands(record: &Record) -> EventDocument {
-    with_history(record, &[])
+    with_history(record, &[], false)
 }
 
 /// A store without a record of commands.
@@ -40,8 +40,11 @@ fn keeps_none(error: &Error) -> bool {
     error.kind() == ErrorKind::Rejected
 }
 
-fn with_history(record: &Record, commands: &[AuditEntry]) -> EventDocument {
+/// `has_more`: there were commands before these, at which nobody looked.
+fn with_history(record: &Record, commands: &[AuditEntry], has_more: bool) -> EventDocument {
     let mut known = of_event(record);
+    let oldest = commands.last().filter(|_| has_more);
+    known.extend(oldest.map(|entry| (Some(entry.at), happened("commands before this were not looked at"))));
     known.extend(record.lanes.iter().flat_map(of_lane));
     known.extend(commands.iter().filter_map(|entry| of_command(record, entry)));
     // What nobody knows the time of is how it is now.
@@ -94,8 +97,8 @@ fn of_command(record: &Record, entry: &AuditEntry) -> Option<Known> {
         return None;
     }
     let filter: Value = serde_json::from_str(&entry.filter).ok()?;
-    // The first step's record says the same of the whole command, and what was done at a broker is not about the store.
-    if filter["part"] == "rest" || filter.get("broker").is_some() || !may_mean(&filter, record) {
+    // What was done at a broker is not about the store.
+    if filter.get("broker").is_some() || !may_mean(&filter, record) {
         return None;
     }
     let mut told = happened(&entry.command);
@@ -148,8 +151,7 @@ mod tests {
         record.lanes.push(view);
         let commands = [
             entry(104, "bury", &serde_json::json!({"lane": "main", "ids": ["e"], "reason": "wrong"})),
-            entry(103, "redrive", &serde_json::json!({"lane": "main", "key": "k", "part": "first"})),
-            entry(103, "redrive", &serde_json::json!({"lane": "main", "key": "k", "part": "rest"})),
+            entry(103, "redrive", &serde_json::json!({"lane": "main", "key": "k"})),
             entry(102, "redrive", &serde_json::json!({"lane": "main", "ids": ["other"]})),
             entry(102, "redrive", &serde_json::json!({"lane": "other"})),
             entry(102, "redrive", &serde_json::json!({"broker": "shop", "group": "main", "key": "k"})),
@@ -157,7 +159,7 @@ mod tests {
             entry(102, "erase", &serde_json::json!({"until": at(100).to_string()})),
             entry(102, "pause", &serde_json::json!({"lane": "main"})),
         ];
-        let history = with_history(&record, &commands).history;
+        let history = with_history(&record, &commands, false).history;
         let told: Vec<_> = history.iter().map(|known| (known.what.as_str(), known.maybe)).collect();
         assert_eq!(
             told,
@@ -172,5 +174,8 @@ mod tests {
         assert_eq!(history[3].detail.as_deref(), Some("wrong"));
         assert_eq!(history[3].by.as_deref(), Some("eve (rest 127.0.0.1)"));
         assert_eq!(history[4].detail.as_deref(), Some("http 400: no"));
+        let history = with_history(&record, &commands, true).history;
+        let gap = history.iter().find(|known| known.what == "commands before this were not looked at");
+        assert_eq!(gap.and_then(|gap| gap.at.clone()), Some(at(102).to_string()));
     }
 }

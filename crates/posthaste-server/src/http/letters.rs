@@ -7,7 +7,7 @@ use posthaste::ErrorKind;
 use posthaste::admin::{Admin, Filter};
 use secrecy::ExposeSecret as _;
 
-use super::problem::{Kind, Problem};
+use super::problem::{Kind, Problem, is_own_words};
 use super::query::bad;
 use crate::config::Config;
 
@@ -63,7 +63,7 @@ impl FromIterator<(String, Arc<dyn Admin>)> for Letters {
 /// What a broker says, as far as it is the caller's business.
 pub(super) fn refused(error: posthaste::Error) -> Problem {
     match error.kind() {
-        ErrorKind::Rejected => malformed(error.to_string()),
+        ErrorKind::Rejected if is_own_words(&error) => malformed(error.to_string()),
         ErrorKind::NotFound => {
             Problem::new(Kind::NotFound, "nothing is known of such a group at this broker")
         }

@@ -112,11 +112,15 @@ impl Problem {
     }
 }
 
+/// Whether it is Posthaste alone that speaks: a message with a cause may carry a driver's words, and those are not answered.
+pub(super) fn is_own_words(error: &Error) -> bool {
+    error.source().is_none()
+}
+
 /// What the store says, as far as it is the caller's business. The rest is logged.
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        // A message with a cause may carry a driver's words; only what Posthaste itself says is answered.
-        let own_words = error.source().is_none();
+        let own_words = is_own_words(&error);
         let kind = match error.kind() {
             ErrorKind::Conflict => Kind::Conflict,
             ErrorKind::TooLarge if own_words => Kind::TooLarge,

@@ -18,6 +18,7 @@ mod folder;
 mod jobs;
 mod lane;
 mod output;
+mod produce;
 mod relay;
 mod server;
 mod serving;

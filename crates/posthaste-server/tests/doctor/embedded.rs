@@ -42,7 +42,7 @@ fn a_healthy_store_is_well_and_nothing_is_changed_by_looking() {
 #[test]
 fn a_configuration_that_cannot_be_read_is_a_failure_like_any_other() {
     let folder = used();
-    folder.write("posthaste.toml", "[lanes.main]\nto = \"nowhere\"\nwindow = 0\n");
+    folder.write("posthaste.toml", "[lanes.main]\nto = \"nowhere\"\nwindow = 100001\n");
     let answer = folder.run(&["doctor", "--output", "json"]);
     let seen = of(&answer);
     assert!(seen.bad("configuration", "failure").words().contains("check --print"));

@@ -177,6 +177,14 @@ async fn every_command_is_recorded_where_there_is_a_table_for_it() {
     }
 }
 
+/// The line that says what a command has done; before its first step another one says who gave it.
+fn end_of_command(said: &str) -> &str {
+    let lines: Vec<_> = said.lines().filter(|line| line.contains("an operator's command")).collect();
+    let [begun, ended] = lines[..] else { panic!("{said}") };
+    assert!(begun.contains("it begins") && begun.contains("verb=\"redrive\""), "{begun}");
+    ended
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_no_table_keeps_is_said_at_every_level() {
     for ground in tables("a_command_that_no_table_keeps_is_said_at_every_level").await {
@@ -184,10 +192,7 @@ async fn a_command_that_no_table_keeps_is_said_at_every_level() {
         let one = ground.id("b");
         let (code, said) = ground.said(&["dead", "redrive", "--lane", "main", "--id", &one]);
         assert_eq!(code, 0, "{said}");
-        let line = said
-            .lines()
-            .find(|line| line.contains("an operator's command"))
-            .unwrap_or_else(|| panic!("{said}"));
+        let line = end_of_command(&said);
         for word in ["actor=", "via=\"cli", "verb=\"redrive\"", &one, "changed=1", "migrate print --audit"] {
             assert!(line.contains(word), "{word}: {line}");
         }
@@ -236,10 +241,7 @@ async fn a_command_that_fails_half_way_is_said_where_no_table_keeps_it() {
         ground.sql(&trigger(&ground)).await;
         let (code, said) = ground.said(&["dead", "redrive", "--lane", "main", "--rate", "4/s"]);
         assert_ne!(code, 0, "{said}");
-        let line = said
-            .lines()
-            .find(|line| line.contains("an operator's command"))
-            .unwrap_or_else(|| panic!("{said}"));
+        let line = end_of_command(&said);
         assert!(line.contains("changed=1") && line.contains("hands off"), "{line}");
         ground.end().await;
     }

@@ -27,7 +27,7 @@ pub(super) async fn run(
     }
     output::table(&HEAD, page.codes.iter().map(row).collect(), "no dead events")?;
     if page.partial {
-        output::note("there are more dead events; counted are those that died last");
+        output::note("there are more dead events; counted are the newest");
     }
     Ok(())
 }

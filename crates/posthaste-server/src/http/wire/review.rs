@@ -63,7 +63,7 @@ impl AuditDocument {
 pub struct DeadCodePage {
     /// The codes of every lane.
     pub codes: Vec<DeadCodeDocument>,
-    /// Whether a lane has more dead events than were counted: then the counts are of those that died last.
+    /// Whether a lane has more dead events than were counted: then the counts are of the newest.
     pub partial: bool,
 }
 
