@@ -78,9 +78,17 @@ impl WholeCheck {
         }
         let fleet = Fleet::start(SERVERS, &self.run, None)?;
         self.count_servers(&fleet);
-        let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"])?;
+        self.run_tests("tests", &fleet, &["test", "--workspace", "--no-fail-fast"])?;
+        // A build of its own, and only for this: everything else runs on a client without OpenSSL, as users have it.
+        let with_tls =
+            ["test", "--workspace", "--features", "posthaste/kafka-tls", "--test", "kafka", "--", "tls::"];
+        self.run_tests("tests of Kafka with TLS", &fleet, &with_tls)
+    }
+
+    fn run_tests(&mut self, name: &str, fleet: &Fleet, arguments: &[&str]) -> Result<()> {
+        let mut tests = cargo(arguments)?;
         tests.envs(fleet.environment());
-        say_part(&named("tests"));
+        say_part(&named(name));
         let ended = run_step(&self.run, tests)?;
         let mut trials = Trials::read(&ended.stdout, &ended.stderr);
         if is_ci() {
@@ -94,9 +102,10 @@ impl WholeCheck {
             say(&if trials.failures.is_empty() { ended.last_words() } else { trials.failures.clone() });
         }
         self.sum.add(trials.sum);
+        let known = self.failed.len();
         self.failed.extend(trials.failed());
-        if !ok && self.failed.is_empty() {
-            self.failed.push("a test binary that died".to_owned());
+        if !ok && self.failed.len() == known {
+            self.failed.push(format!("{name}: a test binary that died"));
         }
         for (name, why) in trials.skipped() {
             self.skipped.add(name, why);

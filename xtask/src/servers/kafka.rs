@@ -95,6 +95,10 @@ impl Recipe for Kafka {
         let mut command = self.of("kafka.tools.StorageTool")?;
         // The cluster's id: 16 bytes in base64.
         command.args(["format", "--cluster-id", "cG9zdGhhc3RlLXRlc3Qtcw", "--config"]).arg(self.settings());
+        // A user for tests whose listeners ask for one: it cannot be made later without asking for one.
+        for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-512"] {
+            command.args(["--add-scram", &format!("{mechanism}=[name=me,password=hunter2]")]);
+        }
         Ok(Some(command))
     }
 

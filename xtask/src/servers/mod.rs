@@ -23,6 +23,7 @@ use std::process::Command;
 
 pub use fleet::Fleet;
 pub use kind::Kind;
+pub use port::Port;
 pub use server::Server;
 pub(crate) use standing::{down, up};
 

@@ -16,14 +16,17 @@ const GREETING_WITHIN: Duration = Duration::from_secs(2);
 /// Holds the UDP port of the same number for as long as it lives: that is how runs side by side, which all take ports
 /// by this type, never choose the same one between looking and starting the server, or between a kill and a restart.
 #[derive(Debug)]
-pub(super) struct Port {
+pub struct Port {
     number: u16,
     _claim: UdpSocket,
 }
 
 impl Port {
     /// Claims a random free port.
-    pub(super) fn claim() -> Result<Self> {
+    ///
+    /// # Errors
+    /// When none is free.
+    pub fn claim() -> Result<Self> {
         let range = below_ephemeral();
         let candidates = iter::repeat_with(|| fastrand::u16(range.clone())).take(1_000);
         let mut claims = candidates.filter_map(|number| {
@@ -34,7 +37,8 @@ impl Port {
         claims.next().ok_or_else(|| Error::failed("no free port on 127.0.0.1"))
     }
 
-    pub(super) fn number(&self) -> u16 {
+    /// Its number.
+    pub fn number(&self) -> u16 {
         self.number
     }
 

@@ -25,7 +25,8 @@ async fn a_connection_that_is_cut_loses_nothing_and_costs_no_attempt() {
     };
     stand.make("t", &[]).await;
     let target = stand.open("ack_timeout=2s&connect_timeout=2s");
-    assert!(send(&target, vec![event("first", "t")]).await[0].is_ok());
+    until("a young broker takes it", async || send(&target, vec![event("first", "t")]).await[0].is_ok())
+        .await;
     for weather in [Weather::Refuse, Weather::Stall] {
         proxy.set(weather);
         let error = send(&target, vec![event("unheard", "t")]).await.remove(0).unwrap_err();

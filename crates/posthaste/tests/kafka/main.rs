@@ -4,11 +4,17 @@
 
 mod beginning;
 mod behind;
+#[cfg(feature = "kafka-tls")]
+#[path = "../certificates/mod.rs"]
+mod certificates;
 mod consuming;
 mod cut;
 mod examined;
 mod killed;
 mod own_topics;
+#[cfg(feature = "kafka-tls")]
+#[path = "../certificates/papers.rs"]
+mod papers;
 mod plain;
 mod refused;
 #[path = "../rabbitmq_consume/seen.rs"]
@@ -17,3 +23,5 @@ mod seen;
 mod sending;
 mod sent;
 mod stand;
+#[cfg(feature = "kafka-tls")]
+mod tls;

@@ -9,6 +9,7 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::message::{Headers as _, Message as _, OwnedMessage};
+use rdkafka::metadata::MetadataPartition;
 use rdkafka::{Offset, TopicPartitionList};
 use xtask::servers::{Kind, Server};
 use xtask::{Interrupt, Run};
@@ -86,6 +87,22 @@ impl Stand {
         let new = NewTopic::new(&name, PARTITIONS, TopicReplication::Fixed(1));
         let new = own.iter().fold(new, |new, (name, value)| new.set(name, value));
         self.admin().create_topics([&new], &patient()).await.unwrap().pop().unwrap().unwrap();
+        // It is answered before the broker knows of it in everything that it says.
+        until("the topic is there", async || self.shows(&name)).await;
+    }
+
+    /// Whether the broker shows this topic with a leader for every partition.
+    fn shows(&self, name: &str) -> bool {
+        blocking(|| {
+            let consumer: BaseConsumer = self.config().create().unwrap();
+            let Ok(metadata) = consumer.fetch_metadata(Some(name), SOON) else { return false };
+            let Some(topic) = metadata.topics().first().filter(|topic| topic.error().is_none()) else {
+                return false;
+            };
+            let has_leader =
+                |partition: &MetadataPartition| partition.error().is_none() && partition.leader() >= 0;
+            topic.partitions().len() == PARTITIONS as usize && topic.partitions().iter().all(has_leader)
+        })
     }
 
     pub(crate) fn admin(&self) -> AdminClient<DefaultClientContext> {

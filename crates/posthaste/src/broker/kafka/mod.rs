@@ -51,9 +51,10 @@ impl KafkaBroker {
     /// With these settings; connects to nothing yet.
     ///
     /// # Errors
-    /// `Config` for settings that cannot be.
+    /// `Config` for settings that cannot be, and for files that cannot be read.
     pub fn new(settings: Settings) -> Result<Self> {
         settings.check()?;
+        settings.link.look_at_files()?;
         let capabilities = target::capabilities(&settings);
         let settings = Arc::new(settings);
         let publishing = Link::new(Arc::clone(&settings));

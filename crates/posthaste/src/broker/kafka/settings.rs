@@ -239,6 +239,19 @@ impl LinkSettings {
     }
 }
 
+impl LinkSettings {
+    /// The client itself tells of a file that it cannot read by a number, and when it is used first.
+    pub(super) fn look_at_files(&self) -> Result<()> {
+        for file in [&self.root_cert, &self.cert, &self.key].into_iter().flatten() {
+            let found = std::fs::File::open(file);
+            found.map_err(|error| {
+                Error::config(format!("{} cannot be read", file.display())).because(error)
+            })?;
+        }
+        Ok(())
+    }
+}
+
 impl Topics {
     fn check(&self, format: Format) -> Result<()> {
         let wrong = |what: &str, name: &str, why: &str| {
