@@ -65,6 +65,13 @@ impl Worker {
         Ok(())
     }
 
+    /// Whether it listens for SIGTERM by now, or need not any more.
+    fn listens_or_ended(&mut self) -> Result<bool> {
+        let Some(child) = &mut self.child else { return Ok(true) };
+        // It answers the same when it is asked again.
+        Ok(child.try_wait()?.is_some() || catches_term(child.id()))
+    }
+
     /// Whether there is no process, and how it ended if that was seen just now.
     fn has_ended(&mut self) -> Result<Option<Option<ExitStatus>>> {
         let ended = self.ended()?;
@@ -85,6 +92,10 @@ impl Worker {
 /// Sends SIGTERM and waits for a clean end; answers how long that took.
 pub(crate) async fn stop(worker: &std::sync::Mutex<Worker>, within: Duration) -> Result<Duration> {
     let begun = Instant::now();
+    // One that has just started would end by the signal itself, as it does not listen for it yet.
+    while begun.elapsed() < within && !lock(worker).listens_or_ended()? {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     let name = {
         let mut worker = lock(worker);
         worker.is_down = true;
@@ -100,6 +111,14 @@ pub(crate) async fn stop(worker: &std::sync::Mutex<Worker>, within: Duration) ->
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     Err(format!("{name} did not stop within {within:?}").into())
+}
+
+/// Whether this process has a handler for SIGTERM, as the kernel tells.
+fn catches_term(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    caught.is_none_or(|caught| caught & (1 << (Signal::TERM.as_raw() - 1)) != 0)
 }
 
 /// Nobody panics while holding one.

@@ -30,7 +30,7 @@ pub(crate) const LANE: &str = "main";
 pub(crate) const EVENTS_PER_RUN: usize = 40;
 const BATCH: usize = 5;
 /// Short, so that the next child has not long to wait for the lane of one that crashed.
-const LEASE: Duration = Duration::from_millis(400);
+const LEASE: Duration = Duration::from_millis(800);
 const DONE_WITHIN: Duration = Duration::from_secs(30);
 
 /// What a child is to do.

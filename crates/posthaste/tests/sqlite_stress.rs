@@ -13,7 +13,9 @@ use posthaste::admin::{Actor, Command, Filter};
 use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
 use posthaste::schema::Backend;
-use posthaste::store::{Claimed, Lease, Outcome, Owner, Room, Settled, Standing, Then, Ticket, open};
+use posthaste::store::{
+    Claimed, Lease, Outcome, Owner, Room, Settled, Standing, StoreOptions, Then, Ticket, open_with,
+};
 use posthaste::target::{DeliverError, DeliverKind};
 
 const EVENTS_PER_PUBLISHER: usize = 1_500;
@@ -162,7 +164,13 @@ async fn nothing_is_lost_and_every_key_keeps_its_order() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
     let url = format!("sqlite://{}", path.display());
-    let stores = [open(&url).await.unwrap(), open(&url).await.unwrap()];
+    // Three writers with hardly a pause, and whoever loses asks again only now and then: the usual limit is soon over.
+    let patient = || {
+        let mut options = StoreOptions::default();
+        options.busy_timeout = DEADLINE;
+        options
+    };
+    let stores = [open_with(&url, patient()).await.unwrap(), open_with(&url, patient()).await.unwrap()];
     let expected = 4 * EVENTS_PER_PUBLISHER + 200;
     let driver = Driver {
         stores: stores.clone(),

@@ -9,14 +9,14 @@ use crate::server::serve;
 
 const EVENTS: usize = 12;
 
-/// A server on a folder whose lane `main` has delivered some events; no request may take longer than a second there.
+/// A server on a folder whose lane `main` has delivered some events; no request may take longer than three seconds there.
 fn delivered() -> (Folder, Running, String) {
     let folder = Folder::new();
     for n in 0..EVENTS {
         folder.publish("x", &n.to_string());
     }
     folder.ok(&["relay", "--once", "--to", "null:"]);
-    folder.write("posthaste.toml", "[server]\nrequest_timeout = \"1s\"\noperators = [\"first\"]\n");
+    folder.write("posthaste.toml", "[server]\nrequest_timeout = \"3s\"\noperators = [\"first\"]\n");
     let (running, address) = serve(&folder);
     (folder, running, format!("http://{address}"))
 }
@@ -60,7 +60,7 @@ fn a_replay_through_the_server_is_stopped_by_a_signal_to_either() {
     let (folder, mut server, address) = delivered();
     let begun =
         |more_than: usize| eventually("it has begun", || (records(&folder).len() > more_than).then_some(()));
-    let stopped = replay(&folder, &address, "2/s");
+    let stopped = replay(&folder, &address, "1/s");
     begun(0);
     stopped.signal("INT");
     let said = answer(stopped);
@@ -71,7 +71,7 @@ fn a_replay_through_the_server_is_stopped_by_a_signal_to_either() {
     let before = records(&folder);
     assert_eq!(before[0]["filter"]["stopped"], true, "{before:?}");
 
-    let cut = replay(&folder, &address, "2/s");
+    let cut = replay(&folder, &address, "1/s");
     begun(before.len());
     server.signal("TERM");
     assert_eq!(server.code(), 0, "it does not wait for the command");

@@ -51,7 +51,7 @@ async fn two_relays_show_who_owns_what_and_the_one_that_is_left_owns_everything(
             && of("right") > 0
     });
     left.signal("KILL");
-    let taken = stand.until(Duration::from_secs(15), "the other one owns everything", |owners| {
+    let taken = stand.until(Duration::from_secs(25), "the other one owns everything", |owners| {
         owners.len() == LANES.len() && owners.iter().all(|owner| owner.starts_with("right"))
     });
     println!("took over within {taken:?}");

@@ -73,19 +73,19 @@ async fn a_batch_that_is_slower_than_its_lease_is_not_delivered_twice(stand: Sta
     stand.say(&format!("UPDATE openoutbox_events SET partition_key = 'k', payload = '\"{large}\"'")).await;
     let seen = Seen::default();
     let mut slow = stand.quiet_relay(&[
-        ("POSTHASTE__RELAY__LEASE", "3s"),
-        ("POSTHASTE__LANES__MAIN__TIMEOUT", "2s"),
+        ("POSTHASTE__RELAY__LEASE", "6s"),
+        ("POSTHASTE__LANES__MAIN__TIMEOUT", "5s"),
         ("POSTHASTE__LANES__MAIN__ORDER", "key"),
         ("POSTHASTE__LANES__MAIN__WINDOW", "1000"),
     ]);
     // All are claimed; the few that fit into the pipe may be delivered.
     stand.until(0, "status = 'PENDING'").await;
     let began = Instant::now();
-    let mut others = stand.quiet_relay(&[("POSTHASTE__RELAY__LEASE", "3s")]);
+    let mut others = stand.quiet_relay(&[("POSTHASTE__RELAY__LEASE", "6s")]);
     seen.read_slowly(others.0.stdout.take().unwrap(), Duration::ZERO);
-    seen.read_slowly(slow.0.stdout.take().unwrap(), Duration::from_millis(100));
+    seen.read_slowly(slow.0.stdout.take().unwrap(), Duration::from_millis(150));
     stand.until(ROWS, "status = 'DELIVERED' AND attempts = 0").await;
-    assert!(began.elapsed() > Duration::from_secs(3), "it was to take longer than a lease");
+    assert!(began.elapsed() > Duration::from_secs(6), "it was to take longer than a lease");
     seen.until(60);
     drop((slow, others));
     stand.assert_once(&seen).await;
@@ -109,7 +109,7 @@ async fn an_outcome_that_cannot_be_stored_is_one_duplicate_and_no_loop(stand: St
     stand.say(refuse).await;
     stand.insert(20).await;
     let seen = Seen::default();
-    let mut relay = stand.relay(&seen);
+    let mut relay = stand.lasting_relay(&seen);
     stand.until(20, "status = 'DELIVERED' AND attempts = 1").await;
     assert_eq!(relay.0.try_wait().unwrap(), None, "a table that refuses an outcome is no reason to end");
     stand.insert(5).await;
@@ -179,7 +179,7 @@ async fn an_error_that_is_longer_than_its_column_is_cut(stand: Stand) {
             stand.base.either("'1 hour'", "1 HOUR")
         ))
         .await;
-    let relay = stand.relay(&Seen::default());
+    let relay = stand.patient_relay(&Seen::default());
     stand.until(1, "status = 'DEAD' AND last_error = 'INVALID_HEAD'").await;
     stand.until(1, "status = 'DELIVERED' AND last_error = 'LEASE_EXPIRE'").await;
     stand.until(2, "status = 'DELIVERED'").await;

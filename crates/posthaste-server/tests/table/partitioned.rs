@@ -28,7 +28,7 @@ async fn a_table_in_partitions_is_relayed_like_any_other() {
     stand.say(&insert("2026-02-15", 50)).await;
     let before = stand.immutable().await;
     let seen = Seen::default();
-    let relay = stand.relay(&seen);
+    let relay = stand.lasting_relay(&seen);
     seen.until(80);
     stand.until(80, "status = 'DELIVERED'").await;
     drop(relay);

@@ -55,7 +55,7 @@ async fn a_relay_that_slept_past_its_lease_changes_nothing(stand: Stand) {
     // Nobody reads this one's stdout, and all together are larger than the pipe: it holds its rows.
     let large = "x".repeat(4_000);
     stand.say(&format!("UPDATE openoutbox_events SET payload = '\"{large}\"'")).await;
-    let patient = [("POSTHASTE__LANES__MAIN__TIMEOUT", "900ms")];
+    let patient = [("POSTHASTE__RELAY__LEASE", "6s"), ("POSTHASTE__LANES__MAIN__TIMEOUT", "5s")];
     let sleeper = stand.quiet_relay(&patient);
     stand.until(40, "status = 'DELIVERING'").await;
     sleeper.signal("STOP");

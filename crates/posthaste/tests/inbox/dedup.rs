@@ -137,7 +137,7 @@ on_every_store! {
 async fn a_record_in_redis_is_forgotten_when_its_time_is_over() {
     let trial = "dedup::a_record_in_redis_is_forgotten_when_its_time_is_over";
     let Some(url) = redis_url(trial) else { return };
-    let store = open_dedup(&format!("{url}&ttl=300ms"), StoreOptions::default()).await.unwrap();
+    let store = open_dedup(&format!("{url}&ttl=3s"), StoreOptions::default()).await.unwrap();
     let key = key();
     let Begun::New(token) = store.begin(&key, MINUTE).await.unwrap() else { panic!("not new") };
     assert!(store.finish(&key, &token, Finished::Processed).await.unwrap());

@@ -76,7 +76,7 @@ async fn what_is_rejected_leaves_nothing_and_can_be_handled_when_it_is_redriven<
 
 async fn a_handler_that_takes_too_long_leaves_nothing<D: Database>(place: Place<D>) {
     let broker = LocalBroker::new();
-    let consumer = consumer(&place, First::Hangs).timeout(Duration::from_millis(300));
+    let consumer = consumer(&place, First::Hangs).timeout(Duration::from_secs(2));
     consumer.declare(&broker).await.unwrap();
     broker.publish(placed(1)).await.unwrap();
     drain(&broker, consumer).await;

@@ -51,7 +51,7 @@ async fn a_half_open_connection_is_noticed_by_a_late_acknowledgement() {
         return;
     };
     let (proxy, target) = behind(&stand, "ack_timeout=1s&connect_timeout=1s").await;
-    assert!(send(&target, vec![event("1", "t")]).await[0].is_ok());
+    until("the target is there", async || send(&target, vec![event("1", "t")]).await[0].is_ok()).await;
     proxy.set(Weather::HalfOpen);
     let answers = send(&target, vec![event("2", "t")]).await;
     let error = answers[0].as_ref().unwrap_err();

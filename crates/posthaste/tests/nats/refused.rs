@@ -108,7 +108,7 @@ async fn a_missing_stream_is_found_out_though_somebody_listens() {
     let monitor = async_nats::connect(&stand.url).await.unwrap();
     let _all = monitor.subscribe(">").await.unwrap();
     monitor.flush().await.unwrap();
-    let target = stand.open("ack_timeout=1s");
+    let target = stand.open("ack_timeout=5s");
     let answers = send(&target, vec![event("1", "t"), event("2", "t")]).await;
     for answer in &answers {
         let error = answer.as_ref().unwrap_err();
@@ -136,7 +136,7 @@ async fn a_stream_that_does_not_answer_costs_no_attempt() {
         let config = Config { name: name.to_owned(), subjects: subjects(topic), no_ack, ..Config::default() };
         stand.jetstream.create_stream(config).await.unwrap();
     }
-    let target = stand.open("ack_timeout=1s");
+    let target = stand.open("ack_timeout=5s");
     let first = send(&target, vec![event("1", "mute"), event("2", "t")]).await;
     let error = first[0].as_ref().unwrap_err();
     assert!(first[1].is_ok());

@@ -16,7 +16,7 @@ use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
 use posthaste::publisher::Published;
 use posthaste::schema::Backend;
-use posthaste::store::{Lease, Outcome, Owner, Room, Settled, Then};
+use posthaste::store::{Lease, Outcome, Owner, Room, Settled, StoreOptions, Then, open_with};
 use posthaste::target::{DeliverError, DeliverKind};
 use posthaste_testkit::wait::eventually;
 use tokio_postgres::Client;
@@ -25,7 +25,7 @@ use crate::scope::Scope;
 
 /// As many connections as a store has.
 const CONNECTIONS: usize = 16;
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(30);
 
 /// Drops a future right after so many polls that did not end it: answers `None` then.
 struct DropAfter<F> {
@@ -114,7 +114,10 @@ impl Stand {
 async fn what_is_dropped_at_any_poll_leaves_nothing_open_and_loses_no_connection() {
     let trial = "dropped::what_is_dropped_at_any_poll_leaves_nothing_open_and_loses_no_connection";
     let Some(scope) = Scope::new(trial).await else { return };
-    let (store, admin) = (scope.store().await, scope.session().await);
+    let mut options = StoreOptions::default();
+    // The first of many that wait together must not give up before the last has connected.
+    options.lock_timeout = 2 * SOON;
+    let (store, admin) = (open_with(&scope.url, options).await.unwrap(), scope.session().await);
 
     let migrate = async || Arc::clone(&store);
     let drops = drop_at_every_poll("migrate", &admin, async || {

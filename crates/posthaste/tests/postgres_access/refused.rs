@@ -87,7 +87,7 @@ async fn users_that_may_not_are_named_with_what_to_do() {
     admin
         .batch_execute(&format!(
             "CREATE ROLE stranger LOGIN; CREATE ROLE crowded LOGIN CONNECTION LIMIT 0; CREATE ROLE slow LOGIN SUPERUSER;
-             ALTER ROLE slow SET statement_timeout = '100ms'; CREATE ROLE locked LOGIN PASSWORD '{SECRET}'"
+             ALTER ROLE slow SET statement_timeout = '2s'; CREATE ROLE locked LOGIN PASSWORD '{SECRET}'"
         ))
         .await
         .unwrap();

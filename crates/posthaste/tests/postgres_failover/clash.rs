@@ -45,6 +45,8 @@ async fn of_two_definitions_of_a_lane_that_of_the_later_relay_holds() {
     }
     sql(&url, &insert(&["a"])).await;
     sql(&url, &insert(&["b"]).replace("order.placed", "order.paid")).await;
+    // A moment ago: what came before may have taken long.
+    let newer = store.acquire(&wide, &new).await.unwrap().unwrap();
     store.settle(&newer, Vec::new(), Then::GiveUp).await.unwrap();
     assert!(
         store.acquire(&narrow, &old).await.is_err(),

@@ -86,7 +86,7 @@ async fn a_half_open_connection_is_noticed_by_a_late_confirm() {
 async fn an_idle_connection_is_watched() {
     let Some(stand) = Stand::shared("an_idle_connection_is_watched").await else { return };
     let (proxy, target) = behind(&stand, "monitor=100ms&connect_timeout=300ms").await;
-    assert!(target.ping().await.is_ok());
+    until("it is there", async || target.ping().await.is_ok()).await;
     proxy.set(Weather::HalfOpen);
     let begun = std::time::Instant::now();
     until("it is noticed", async || {

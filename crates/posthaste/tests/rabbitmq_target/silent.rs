@@ -12,8 +12,11 @@ async fn a_queue_that_lost_its_leader_takes_events_again_when_it_has_one() {
     let name = "a_queue_that_lost_its_leader_takes_events_again_when_it_has_one";
     let Some(mut stand) = Stand::private(name, |_| String::new()).await else { return };
     let (alone, neighbour) = (quorum(&stand, "alone").await, quorum(&stand, "neighbour").await);
-    let target = stand.open("confirm_timeout=1s");
-    assert_eq!(send(&target, vec![event("0", "alone"), event("1", "neighbour")]).await, [Ok(()), Ok(())]);
+    let target = stand.open("confirm_timeout=5s");
+    until("a young broker confirms", async || {
+        send(&target, vec![event("0", "alone"), event("1", "neighbour")]).await == [Ok(()), Ok(())]
+    })
+    .await;
 
     eval(&mut stand, &format!("ok = sys:suspend('%2F_{alone}')."));
     let (waits, passes) = tokio::join!(told(&target, "2", "alone"), passing(&target));
@@ -52,7 +55,7 @@ async fn told(target: &AmqpBroker, id: &str, topic: &str) -> Option<(DeliverKind
 
 /// Events to the other queue for longer than a confirm may take; whether all of them passed.
 async fn passing(target: &AmqpBroker) -> bool {
-    let until = tokio::time::Instant::now() + std::time::Duration::from_millis(1_500);
+    let until = tokio::time::Instant::now() + std::time::Duration::from_secs(6);
     while tokio::time::Instant::now() < until {
         if told(target, "4", "neighbour").await.is_some() {
             return false;

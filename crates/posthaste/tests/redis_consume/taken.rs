@@ -40,11 +40,11 @@ async fn what_a_dead_consumer_had_is_taken_over() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_living_consumer_has_stays_with_it() {
     let Some(stand) = Stand::shared("what_a_living_consumer_has_stays_with_it").await else { return };
-    let broker = stand.open("claim_after=1500ms");
+    let broker = stand.open("claim_after=5s");
     let (mut first, mut second) = (join(&broker).await, join(&broker).await);
     publish(&broker, &ids("e", 1)).await;
     let held = next(first.as_mut()).await;
-    let taken = tokio::time::timeout(Duration::from_secs(5), second.next(1)).await;
+    let taken = tokio::time::timeout(Duration::from_secs(12), second.next(1)).await;
     assert!(taken.is_err(), "the other member got it");
     held.receipt.ack().await.unwrap();
     stand.clear().await;

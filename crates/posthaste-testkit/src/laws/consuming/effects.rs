@@ -95,7 +95,7 @@ pub async fn a_lane_into_a_consumer_has_each_effect_once(bench: ConsumeBench) ->
     store.publish(events).await?;
     let stores: Arc<dyn Store> = Arc::<dyn posthaste_core::schema::Backend>::clone(&store);
     let lane = |consumer: Arc<dyn Target>| -> Result<Lane> {
-        Ok(Lane::named("law")?.topics(["work"])?.lease(Duration::from_millis(200)).to(consumer))
+        Ok(Lane::named("law")?.topics(["work"])?.lease(Duration::from_secs(1)).to(consumer))
     };
     for step in 1..4 {
         let relay = Relay::new(Arc::clone(&stores)).id("law").lane(lane(bench.willing().target()?)?);

@@ -95,14 +95,24 @@ pub async fn a_slow_event_does_not_hold_others(line_bench: LineBench) -> LawResu
 /// Publishes an event for a little later: it comes, not before its time, and holds nobody.
 pub async fn a_scheduled_event_is_delivered_when_it_is_due(line_bench: LineBench) -> LawResult {
     let target = Scripted::new();
+    let running = Running::start(line_bench.store(), vec![line("main", &target)?]);
+    // When this has come the relay is at work, and what is for now comes at once.
+    line_bench.bench.publish_keyed(&[("first", "k")]).await?;
+    line_bench.until_acknowledged(&target, 1).await?;
+    let rig = &line_bench.bench.rig;
     let mut later = keyed("later", "k");
-    let due = line_bench.bench.rig.now().after(Duration::from_millis(300));
+    let due = rig.now().after(Duration::from_secs(2));
     later.available = Some(posthaste_core::time::Moment::At(due));
     line_bench.bench.publish_all(vec![later, keyed("now", "k")]).await?;
-    let running = Running::start(line_bench.store(), vec![line("main", &target)?]);
     line_bench.until_acknowledged(&target, 2).await?;
-    ensure!(line_bench.bench.rig.now() >= due, "it came before its time");
-    ensure_eq!(target.acknowledged(), ["now", "later"], "what came");
+    let came = target.acknowledged();
+    // What was seen before its time came is as it must be; a machine that stands still for so long shows nothing.
+    ensure!(rig.now() >= due || came == ["first", "now"], "before its time came {came:?}");
+    line_bench.until_acknowledged(&target, 3).await?;
+    ensure!(rig.now() >= due, "it came before its time");
+    let mut came = target.acknowledged();
+    came.sort_unstable();
+    ensure_eq!(came, ["first", "later", "now"], "what came");
     line_bench.until_settled("main").await?;
     running.stop().await
 }

@@ -26,9 +26,10 @@ use crate::target::Scripted;
 use crate::wait::eventually;
 
 /// No fact of a line law takes nearly so long.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
-/// The lease of most line laws: short, so that a take-over does not take long.
-pub(crate) const LEASE: Duration = Duration::from_millis(1_500);
+pub(crate) const SOON: Duration = Duration::from_secs(30);
+/// The lease of most line laws: short, so that a take-over does not take long; and longer than a busy machine stands still, as a relay
+/// that lost its lane by that would rightly repeat what laws count.
+pub(crate) const LEASE: Duration = Duration::from_secs(4);
 
 /// A store on the host's clock, for laws with a running relay.
 pub struct LineBench {

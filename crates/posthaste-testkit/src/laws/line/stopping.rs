@@ -82,7 +82,7 @@ pub async fn a_relay_dropped_at_any_moment_loses_nothing(line_bench: LineBench) 
         let events: Vec<_> = (0..20).map(|n| event(&format!("{round}-{n}"))).collect();
         accepted.extend(events.iter().map(|event| (event.id.clone(), event.key.clone())));
         line_bench.bench.publish_all(events).await?;
-        let lane = line("main", &target)?.window(10).lease(Duration::from_millis(200));
+        let lane = line("main", &target)?.window(10).lease(Duration::from_secs(1));
         let running = Running::start(line_bench.store(), vec![lane]);
         line_bench.until_acknowledged(&target, (round * 20) + 7).await?;
         drop(running);
