@@ -14,8 +14,8 @@ use crate::{BoxFuture, Error, Result};
 
 pub use dead::{DeadCodes, DeadGroup};
 
-/// The words of the record: the names of all commands, and `redefine` for a relay that defines a lane anew.
-pub const VERBS: [&str; 15] = [
+/// The words of the record: the names of all commands, `redefine` for a relay that defines a lane anew, and `key-add`.
+pub const VERBS: [&str; 16] = [
     "redrive",
     "replay",
     "discard",
@@ -31,9 +31,12 @@ pub const VERBS: [&str; 15] = [
     "rebase",
     "erase",
     REDEFINE,
+    KEY_ADD,
 ];
 /// A relay drives a lane with other topics, another order or another way with dead events than the one before.
 pub const REDEFINE: &str = "redefine";
+/// Somebody made an API key.
+pub const KEY_ADD: &str = "key-add";
 
 /// In the record of a removed lane: how much it had not read, at most.
 pub const UNREAD: &str = "unread_at_most";

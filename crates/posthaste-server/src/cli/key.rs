@@ -1,7 +1,11 @@
 //! `posthaste key`: API keys of the store. What each may do is said in `server.operators`.
 
 use clap::Subcommand;
+use posthaste::admin::{Actor, Applied};
+use posthaste::review::{AuditEntry, KEY_ADD};
+use posthaste::time::Timestamp;
 use serde::Serialize;
+use serde_json::json;
 
 use super::context::Context;
 use super::output;
@@ -32,6 +36,10 @@ struct KeyDocument<'a> {
 
 pub(super) async fn run(verb: &Verb, context: &Context) -> Result<(), Failure> {
     let Verb::Add(Args { name }) = verb;
+    if context.config.store.table.is_some() {
+        let why = "add a key: an outbox table of another owner keeps none; its relay makes one at its start, in posthaste.key";
+        return Err(Failure::usage(why));
+    }
     let store = context.existing_store().await?;
     let told = |error: posthaste::Error| error.during("add a key");
     // A server makes its first key only where there is none, and would then have none that anybody knows.
@@ -39,11 +47,19 @@ pub(super) async fn run(verb: &Verb, context: &Context) -> Result<(), Failure> {
         return Err(Failure::usage("add a key: start posthaste serve once before; it makes the first one"));
     }
     let key = ApiKey::generate().map_err(told)?;
+    // First the record: a key that nobody is known to have made is worse than a record of one that could not be made.
+    store.record(&made_by(context.actor(), name)).await.map_err(told)?;
     store.add(name, &key.hash()).await.map_err(told)?;
     if context.json() {
         return output::json(&KeyDocument { name, key: key.expose() });
     }
     output::line(key.expose())
+}
+
+/// The record of a key that this one makes.
+fn made_by(actor: Actor, name: &str) -> AuditEntry {
+    let filter = json!({ "name": name }).to_string();
+    AuditEntry::new(0, Timestamp::default(), actor, KEY_ADD, filter, Applied::new(1, 1))
 }
 
 /// A name that stands in `server.operators` as it is.

@@ -17,6 +17,8 @@ use crate::shutdown::{Shutdown, until_signalled};
 
 /// How many are made if nobody says when to stop.
 const COUNT: u64 = 1_000;
+/// What stands around a payload in a request, at most about.
+const AROUND_BYTES: u64 = 512;
 
 /// What `produce` takes.
 #[derive(Debug, clap::Args)]
@@ -67,10 +69,11 @@ async fn produce(
 ) -> Result<(), Failure> {
     let all = args.count.or(args.every.is_none().then_some(COUNT));
     let progress = output::progress("produce", "events", all);
+    let most = args.batch.min(fitting(args.size, context.config.server.payload_max));
     let (start, mut published) = (Instant::now(), 0);
     let mut next = start;
     while !shutdown.has_begun() && all.is_none_or(|all| published < all) {
-        let batch = all.map_or(args.batch, |all| args.batch.min(all - published));
+        let batch = all.map_or(most, |all| most.min(all - published));
         let events = (published..published + batch).map(|number| made(args, number, context)).collect();
         publish(access, events).await?;
         published += batch;
@@ -90,6 +93,11 @@ async fn produce(
         return output::json(&ProducedDocument { published, seconds });
     }
     output::line(&format!("produce: {published} events in {seconds:.1} s"))
+}
+
+/// How many events of this size are published together: a server takes requests of at least twice its largest payload.
+fn fitting(size: u64, payload_max: usize) -> u64 {
+    (2 * payload_max as u64 / (size + AROUND_BYTES)).max(1)
 }
 
 /// An event with a number, as large as it should be.

@@ -11,7 +11,7 @@ use posthaste::review::{AuditFilter, VERBS};
 use serde::Deserialize;
 
 use super::app::App;
-use super::problem::{Kind, Problem};
+use super::problem::{Kind, Problem, is_own_words};
 use super::query::{NO_PAGE, page, query, time};
 use super::wire::AuditPage;
 
@@ -35,8 +35,10 @@ pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Json<A
     let begins = page.after.is_none();
     let audited = app.store.audited(&filter, page).await.map_err(|error| match error.kind() {
         // Without a page there is nothing wrong with the query: the store keeps no record, and says so.
-        ErrorKind::Rejected if begins => Problem::new(Kind::NotFound, error.to_string()),
-        ErrorKind::Rejected => Problem::new(Kind::Malformed, NO_PAGE),
+        ErrorKind::Rejected if begins && is_own_words(&error) => {
+            Problem::new(Kind::NotFound, error.to_string())
+        }
+        ErrorKind::Rejected if !begins => Problem::new(Kind::Malformed, NO_PAGE),
         _ => error.into(),
     })?;
     Ok(Json(AuditPage::of(&audited)))

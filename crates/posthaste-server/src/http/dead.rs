@@ -11,7 +11,7 @@ use posthaste::review::DeadCodes;
 use serde::Deserialize;
 
 use super::app::App;
-use super::problem::{Kind, Problem};
+use super::problem::{Kind, Problem, is_own_words};
 use super::query::{FilterText, bad, error_text, page, query, query_and_ids};
 use super::wire::{DeadCodePage, EventPage};
 use super::{events, letters};
@@ -80,7 +80,7 @@ pub(super) async fn codes(State(app): State<Arc<App>>, uri: Uri) -> Result<Json<
     }
     let codes = app.store.dead_by_code(&filter).await.map_err(|error| match error.kind() {
         // There is nothing wrong with the query: the store has no codes, and says so.
-        ErrorKind::Rejected => Problem::new(Kind::NotFound, error.to_string()),
+        ErrorKind::Rejected if is_own_words(&error) => Problem::new(Kind::NotFound, error.to_string()),
         _ => error.into(),
     })?;
     Ok(Json(DeadCodePage::of(&codes)))

@@ -31,7 +31,7 @@ fn so_many_events_are_made_in_batches_with_keys_and_of_a_size() {
 fn again_and_again_until_a_signal() {
     let folder = Folder::new();
     folder.ok(&["migrate", "up"]);
-    let produce = ["produce", "--every", "10ms", "--batch", "2", "--output", "json"];
+    let produce = ["produce", "--every", "100ms", "--batch", "2", "--output", "json"];
     let mut running = Running(folder.command(&produce).spawn().unwrap());
     eventually("a few batches were published", || (count(&folder) >= 6).then_some(()));
     running.signal("TERM");
@@ -48,9 +48,11 @@ fn through_a_server_and_what_is_too_large_is_refused_before_anything_is_publishe
     assert_eq!(count(&folder), 0);
     let (mut running, address) = serve(&folder);
     let server = format!("http://{address}");
-    let produce = ["produce", "--count", "5", "--server", &server, "--key-file", "posthaste.key"];
-    assert_eq!(folder.json(&produce)["published"], 5);
-    assert_eq!(count(&folder), 5);
+    // All of them together are more than a request may be.
+    let produce =
+        ["produce", "--count", "50", "--size", "60KiB", "--server", &server, "--key-file", "posthaste.key"];
+    assert_eq!(folder.json(&produce)["published"], 50);
+    assert_eq!(count(&folder), 50);
     running.signal("TERM");
     assert_eq!(running.code(), 0);
 }

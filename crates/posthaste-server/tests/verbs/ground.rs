@@ -184,6 +184,17 @@ impl Ground {
         }
     }
 
+    /// A consumer has handled two events long ago and one just now.
+    pub(crate) async fn remember(&self) {
+        let long_ago = if self.is_embedded() { "0" } else { "to_timestamp(0)" };
+        self.sql(&format!(
+            "INSERT INTO posthaste_inbox (consumer, event_id, source, handled_at)
+             VALUES ('stock', 'old-1', '', {long_ago}), ('stock', 'old-2', '', {long_ago});
+             INSERT INTO posthaste_inbox (consumer, event_id, source) VALUES ('stock', 'young', '')"
+        ))
+        .await;
+    }
+
     /// Makes the table for the record of commands.
     pub(crate) async fn keep_record(&self) {
         let ddl = self.ok(&["migrate", "print", "--audit"]);
@@ -199,18 +210,28 @@ impl Ground {
     /// The binary, which asks the server at this address.
     #[track_caller]
     pub(crate) fn json_through(&self, server: &Client, verb: &[&str]) -> Value {
-        let address = format!("http://{}", server.address);
-        let key = self.folder.path("posthaste.key").display().to_string();
-        let through = ["--server", &address, "--key-file", &key, "--output", "json"];
-        let answer = self.folder.run(&[verb, &through].concat());
+        let through = self.through(server);
+        let told = through.iter().map(String::as_str).chain(["--output", "json"]);
+        let answer = self.folder.run(&verb.iter().copied().chain(told).collect::<Vec<_>>());
         assert_eq!(answer.code, 0, "{verb:?}: {}", answer.stderr);
         answer.json()
+    }
+
+    /// What tells the binary of the server at this address.
+    fn through(&self, server: &Client) -> [String; 4] {
+        let key = self.folder.path("posthaste.key").display().to_string();
+        ["--server".to_owned(), format!("http://{}", server.address), "--key-file".to_owned(), key]
+    }
+
+    /// Whether it is an outbox table.
+    pub(crate) fn is_table(&self) -> bool {
+        self.is_table
     }
 
     /// A relay that drives `main` to nowhere and shows itself on its admin address; answers it and a client with its key.
     pub(crate) fn relay_with_rest(&self) -> (Running, Client) {
         self.configure(
-            "[server]\nadmin_listen = \"127.0.0.1:0\"\noperators = [\"first\"]\n[lanes.main]\nto = \"null:\"\n",
+            "[server]\nadmin_listen = \"127.0.0.1:0\"\noperators = [\"first\"]\nrequest_timeout = \"3s\"\n[lanes.main]\nto = \"null:\"\n",
         );
         let mut relay = Running(self.folder.command(&["relay"]).spawn().unwrap());
         let mut log = BufReader::new(relay.0.stderr.take().unwrap()).lines();
@@ -261,7 +282,21 @@ impl Ground {
     /// The first lines of `event tail`, which ends when it is told to.
     #[track_caller]
     pub(crate) fn tail(&self, lines: usize) -> String {
-        let mut tail = Running(self.command(&["event", "tail"]).spawn().unwrap());
+        Self::first_lines(self.command(&["event", "tail"]), lines)
+    }
+
+    /// The same through the server at this address.
+    #[track_caller]
+    pub(crate) fn tail_through(&self, server: &Client, lines: usize) -> String {
+        let through = self.through(server);
+        let words: Vec<&str> =
+            ["event", "tail"].into_iter().chain(through.iter().map(String::as_str)).collect();
+        Self::first_lines(self.folder.command(&words), lines)
+    }
+
+    #[track_caller]
+    fn first_lines(mut command: Command, lines: usize) -> String {
+        let mut tail = Running(command.spawn().unwrap());
         let stdout = BufReader::new(tail.0.stdout.take().unwrap());
         let seen: Vec<String> = stdout.lines().take(lines).map(Result::unwrap).collect();
         tail.signal("TERM");

@@ -109,6 +109,7 @@ fn what_a_log_can(ground: &Ground) {
     ground.adds_up();
     ground.ok(&["lane", "remove", "main", "--yes"]);
     assert_eq!(ground.json(&["lane", "list"])["lanes"], json!([]));
+    ground.refused(&["lane", "rebase", "--yes"], 2, "nothing to rebase");
 
     let record = ground.json(&["audit"]);
     let entries = record["entries"].as_array().unwrap();
@@ -119,6 +120,18 @@ fn what_a_log_can(ground: &Ground) {
     ];
     assert_eq!(verbs, expected, "{record:#}");
     assert!(entries.iter().all(|entry| entry["via"].as_str().unwrap().starts_with("cli@")), "{record:#}");
+}
+
+/// What consumers remember goes only when asked, and only what is old.
+async fn what_consumers_remember(ground: &Ground) {
+    ground.remember().await;
+    let prune = ["prune", "--inbox-older-than", "1h"];
+    ground.refused(&prune, 2, "2 handled events");
+    assert_eq!(ground.applied(&[&prune[..], &["--dry-run"]].concat()), (2, 0));
+    assert_eq!(ground.applied(&[&prune[..], &["--yes"]].concat()), (2, 2));
+    assert_eq!(ground.applied(&[&prune[..], &["--yes"]].concat()), (0, 0), "the young one stays");
+    let newest = ground.json(&["audit", "--limit", "1"])["entries"][0].clone();
+    assert_eq!((&newest["verb"], &newest["changed"]), (&json!("prune-inbox"), &json!(2)), "{newest}");
 }
 
 /// What a table can do beyond: `c` is dead, and is put off, buried and given up.
@@ -166,6 +179,8 @@ fn what_a_table_cannot(ground: &Ground) {
         &["lane", "seek", "main", "--to", "beginning", "--yes"],
         &["lane", "remove", "main", "--yes"],
         &["lane", "rebase", "--yes"],
+        &["prune", "--inbox-older-than", "1h", "--yes"],
+        &["key", "add", "grafana"],
         &["audit"],
     ] {
         ground.refused(verb, 2, "table");
@@ -192,6 +207,7 @@ async fn every_verb_on_an_embedded_log() {
     let ground = Ground::sqlite_log().await;
     what_all_can(&ground);
     what_a_log_can(&ground);
+    what_consumers_remember(&ground).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,6 +215,7 @@ async fn every_verb_on_a_log_on_postgres() {
     let Some(ground) = Ground::postgres_log("every_verb_on_a_log_on_postgres").await else { return };
     what_all_can(&ground);
     what_a_log_can(&ground);
+    what_consumers_remember(&ground).await;
     ground.end().await;
 }
 
@@ -273,4 +290,21 @@ async fn a_command_that_is_stopped_says_and_records_what_it_did() {
         ground.end().await;
     }
     stops_when_asked(&Ground::sqlite_table().await).await;
+    let table = Ground::postgres_table("a_command_that_is_stopped_says_and_records_what_it_did").await;
+    if let Some(ground) = table {
+        stops_when_asked(&ground).await;
+        ground.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_over_rest_is_stopped_by_its_name_and_says_what_it_did() {
+    let trial = "a_command_over_rest_is_stopped_by_its_name_and_says_what_it_did";
+    let mut grounds = vec![Ground::sqlite_log().await, Ground::sqlite_table().await];
+    grounds.extend(Ground::postgres_log(trial).await);
+    grounds.extend(Ground::postgres_table(trial).await);
+    for ground in grounds {
+        rest::stops_when_asked(&ground).await;
+        ground.end().await;
+    }
 }

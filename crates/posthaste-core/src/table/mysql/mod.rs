@@ -215,8 +215,9 @@ impl MysqlTableSql {
         MysqlText::of(&self.indexes.put_into(numbered))
     }
 
-    /// So many rows of a state are counted at most.
-    pub const COUNTED_MAX: u32 = 10_001;
+    /// So many rows of a state are counted at most. Of more nothing tells how many they are: a count that stands still there must be
+    /// larger than what usually waits.
+    pub const COUNTED_MAX: u32 = 100_001;
 
     /// Asks about how many bytes and rows a table has, and whether an index begins with a column: schema (NULL: the one of the
     /// connection), table, column.

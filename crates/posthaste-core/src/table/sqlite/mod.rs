@@ -121,8 +121,9 @@ impl SqliteTableSql {
         }
     }
 
-    /// So many rows of a state are counted at most.
-    pub const COUNTED_MAX: u32 = 10_001;
+    /// So many rows of a state are counted at most. Of more nothing tells how many they are: a count that stands still there must be
+    /// larger than what usually waits.
+    pub const COUNTED_MAX: u32 = 20_001;
 
     /// The shape that these statements are for.
     pub fn shape(&self) -> &Shape {
