@@ -8,6 +8,8 @@ mod consuming;
 mod cut;
 mod examined;
 mod killed;
+#[path = "../sending/mistyped.rs"]
+mod mistyped;
 mod own_topics;
 mod plain;
 mod refused;
