@@ -284,6 +284,8 @@ pub enum Outcome {
     Later {
         /// The pause before it.
         after: Duration,
+        /// Why, if the target said so. Where the log keeps what is parked it is there to be read, though it is no failure.
+        error: Option<DeliverError>,
     },
     /// It failed for good. Counts as an attempt.
     Dead {

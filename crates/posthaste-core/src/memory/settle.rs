@@ -116,7 +116,10 @@ fn record_parked(
             row.state = ParkedState::Retrying;
             row.available_at = Some(now.after(after));
         }
-        Outcome::Later { after } => {
+        Outcome::Later { after, error } => {
+            if let Some(error) = error {
+                row.say(error);
+            }
             row.state = ParkedState::Retrying;
             row.available_at = Some(now.after(after));
         }
@@ -156,9 +159,13 @@ fn move_the_place(lane: &mut LaneRow, cursor: &mut Cursor) {
 impl Parked {
     fn failed(&mut self, error: DeliverError, now: Timestamp) {
         self.attempts += 1;
+        self.say(error);
+        self.first_failed_at = self.first_failed_at.or(Some(now));
+    }
+
+    fn say(&mut self, error: DeliverError) {
         self.code = Some(error.code);
         self.last_error = Some(redact::clean(&error.message));
-        self.first_failed_at = self.first_failed_at.or(Some(now));
     }
 }
 

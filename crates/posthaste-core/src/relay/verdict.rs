@@ -43,9 +43,10 @@ pub(super) fn verdict(policy: &dyn RetryPolicy, attempt: u32, error: DeliverErro
             Some(after) => Verdict::Settle(Outcome::Retry { after, error }),
             None => Verdict::Settle(Outcome::Dead { error }),
         },
-        DeliverKind::Later => {
-            Verdict::Settle(Outcome::Later { after: error.retry_after.unwrap_or_default() })
-        }
+        DeliverKind::Later => Verdict::Settle(Outcome::Later {
+            after: error.retry_after.unwrap_or_default(),
+            error: Some(error),
+        }),
     }
 }
 

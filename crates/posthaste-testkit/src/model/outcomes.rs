@@ -66,7 +66,7 @@ fn chosen(choice: u8, slow: bool) -> Option<Outcome> {
         4 | 5 => Some(retry(Duration::from_secs(u64::from(choice / 10 % 8)))),
         6 => Some(dead()),
         7 if !slow => Some(Outcome::Slow),
-        8 => Some(Outcome::Later { after: Duration::from_secs(u64::from(choice / 10 % 8)) }),
+        8 => Some(Outcome::Later { after: Duration::from_secs(u64::from(choice / 10 % 8)), error: None }),
         _ => None,
     }
 }

@@ -259,12 +259,15 @@ async fn a_message_that_is_too_large_for_a_dead_letter_is_referred_to() {
         large.payload = vec![b'x'; 200_000];
         large
     };
-    let sent = send(&stand.open(""), vec![large("buried"), large("released"), event("small", TOPIC)]).await;
+    let mut headers = large("headers");
+    headers.headers.insert("own".to_owned(), "x".repeat(20_000));
+    let all = vec![large("buried"), headers, large("released"), event("small", TOPIC)];
+    let sent = send(&stand.open(""), all).await;
     assert!(sent.iter().all(Result::is_ok), "{sent:?}");
-    for _ in 0..3 {
+    for _ in 0..4 {
         let delivery = next(feed.as_mut()).await;
         match delivery.envelope.id.as_str() {
-            "buried" => delivery.receipt.bury(Reason::new("smell", "it smells")).await.unwrap(),
+            "buried" | "headers" => delivery.receipt.bury(Reason::new("smell", "it smells")).await.unwrap(),
             "released" => delivery.receipt.release(Duration::from_millis(1), Count::Attempt).await.unwrap(),
             _ => delivery.receipt.ack().await.unwrap(),
         }
@@ -281,10 +284,10 @@ async fn a_message_that_is_too_large_for_a_dead_letter_is_referred_to() {
         found.push((&record.envelope.id, view.code.as_deref().unwrap()));
     }
     found.sort_unstable();
-    assert_eq!(found, [("buried", "smell"), ("released", "too large")]);
+    assert_eq!(found, [("buried", "smell"), ("headers", "smell"), ("released", "too large")]);
     let by = Actor::new("test", "test");
     let redriven = admin.apply(&filter, Command::Redrive { dry_run: false }, &by).await.unwrap();
-    assert_eq!((redriven.matched, redriven.changed), (2, 0), "there is nothing to send again");
+    assert_eq!((redriven.matched, redriven.changed), (3, 0), "there is nothing to send again");
 }
 
 /// The server is killed and comes back while events are published and consumed.

@@ -11,6 +11,8 @@ mod consuming;
 mod cut;
 mod examined;
 mod killed;
+#[path = "../sending/mistyped.rs"]
+mod mistyped;
 mod own_topics;
 #[cfg(feature = "kafka-tls")]
 #[path = "../certificates/papers.rs"]

@@ -2,14 +2,10 @@
 
 use std::sync::Arc;
 
-use posthaste::memory::Memory;
-use posthaste::publisher::Publisher as _;
-use posthaste::relay::{Lane, Relay};
 use posthaste::target::{DeliverKind, Target};
-use tokio::sync::oneshot;
-use tokio::task::JoinSet;
 
-use crate::stand::{Stand, event, send, until};
+use crate::mistyped::holds_only_its_own_key;
+use crate::stand::{Stand, event, send};
 
 const QUICK: &str = "ack_timeout=4s&connect_timeout=2s";
 
@@ -71,25 +67,30 @@ async fn a_missing_topic_is_no_fault_of_the_events() {
     assert_eq!(ids, ["1", "2"]);
 }
 
-/// A mistyped topic keeps its lane waiting, and not for ever: now and then the lane tries what there is.
+/// A mistyped topic keeps its lane waiting, and not for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_without_a_topic_does_not_stop_its_lane_for_good() {
-    let Some(stand) = Stand::shared("an_event_without_a_topic_does_not_stop_its_lane_for_good") else {
-        return;
-    };
+async fn an_event_without_a_topic_holds_only_its_own_key() {
+    let Some(stand) = Stand::shared("an_event_without_a_topic_holds_only_its_own_key") else { return };
     stand.make("there", &[]).await;
-    let (store, target) = (Arc::new(Memory::new()), stand.open("ack_timeout=1s"));
-    store.publish(vec![event("1", "mistyped")]).await.unwrap();
-    let relay =
-        Relay::new(Arc::clone(&store) as _).lane(Lane::named("main").unwrap().to(Arc::new(target.clone())));
-    let (stop, stopped) = oneshot::channel::<()>();
-    let mut running = JoinSet::new();
-    running.spawn(async move { relay.run(async { drop(stopped.await) }).await.map(drop) });
-    until("the lane waits", async || target.ping().await.is_err()).await;
-    store.publish(vec![event("2", "there")]).await.unwrap();
-    until("the other one is there", async || stand.ids("there").contains(&"2".to_owned())).await;
-    let _ = stop.send(());
-    running.join_next().await.unwrap().unwrap().unwrap();
+    let target = Arc::new(stand.open("ack_timeout=1s"));
+    let make = async |topic: &str| stand.make(topic, &[]).await;
+    holds_only_its_own_key(target, async |topic| stand.ids(topic), make).await;
+}
+
+/// The cluster will not create one topic: that is told of its events, and nobody else's topic is taken for out of reach.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_is_refused_stops_no_other_topic() {
+    let Some(stand) = Stand::shared("a_topic_that_is_refused_stops_no_other_topic") else { return };
+    for topic in ["b", "c"] {
+        stand.make(topic, &[]).await;
+    }
+    let target = stand.open("create_topics=1&replicas=9");
+    let answers = send(&target, vec![event("1", "a"), event("2", "b"), event("3", "c")]).await;
+    let error = answers[0].as_ref().unwrap_err();
+    assert_eq!((error.kind, error.code.as_str()), (DeliverKind::Unavailable, "topic refused"), "{error}");
+    assert!(error.message.contains(&format!("{}a", stand.prefix)), "{error}");
+    assert_eq!(answers[1..], [Ok(()), Ok(())]);
+    assert!(target.ping().await.unwrap_err().to_string().contains("replication"), "the lane waits at first");
 }
 
 /// What is wrong with one event is said of that one; the others of its burst are taken. A batch that is larger than its topic

@@ -1,13 +1,15 @@
 //! What is dead: never lost, listed without being disturbed, handled again by its own group.
 
+use std::time::Duration;
+
 use async_nats::HeaderMap;
 use async_nats::jetstream::stream::{Config, RetentionPolicy};
 use posthaste::admin::{Actor, Admin, Command, Filter, Page, Record};
 use posthaste::broker::nats::NatsBroker;
-use posthaste::broker::{Broker, Delivery, Feed, FeedSpec, Reason};
+use posthaste::broker::{Broker, Count, Delivery, Feed, FeedSpec, Reason};
 
 use crate::seen::{Running, Seen, TOPIC, consumer, ids, publish};
-use crate::stand::{SOON, Stand, event, send, until};
+use crate::stand::{SOON, Stand, blocking, event, send, until};
 
 /// What the server takes: a test's server has the default.
 const MAX_PAYLOAD: usize = 1024 * 1024;
@@ -120,10 +122,15 @@ async fn dead(broker: &NatsBroker, group: &str) -> Vec<Record> {
 
 /// Publishes a message of another producer that is as large as the server takes.
 async fn publish_largest(stand: &Stand, id: &str) {
+    publish_sized(stand, id, MAX_PAYLOAD).await;
+}
+
+/// Publishes a message of another producer that has so many bytes, with its headers.
+async fn publish_sized(stand: &Stand, id: &str, size: usize) {
     let mut headers = HeaderMap::new();
     headers.insert("Nats-Msg-Id", id);
     let room = "NATS/1.0\r\nNats-Msg-Id: \r\n\r\n".len() + id.len();
-    let payload = vec![b'x'; MAX_PAYLOAD - room].into();
+    let payload = vec![b'x'; size - room].into();
     let subject = format!("{}.{TOPIC}", stand.name);
     stand.jetstream.publish_with_headers(subject, headers, payload).await.unwrap().await.unwrap();
 }
@@ -147,39 +154,115 @@ async fn the_largest_event_is_buried_whole_with_as_much_of_its_error_as_fits() {
     assert!(letters[0].lanes[0].last_error.as_deref().unwrap().starts_with("it smells"));
 }
 
+async fn redrive(broker: &NatsBroker, group: &str) -> (u64, u64) {
+    let by = Actor::new("test", "test");
+    let redriven = broker.apply(&filter(group), Command::Redrive { dry_run: false }, &by).await.unwrap();
+    (redriven.matched, redriven.changed)
+}
+
 /// A message that leaves no room for a dead letter is buried by a reference to where it is, and later ones are handled. It can be sent
-/// again if it has room for that.
+/// again when the server takes larger ones.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_is_too_large_for_a_dead_letter_is_referred_to() {
-    let Some(stand) = Stand::shared("a_message_that_is_too_large_for_a_dead_letter").await else { return };
+    let trial = "a_message_that_is_too_large_for_a_dead_letter_is_referred_to";
+    let Some(mut stand) = Stand::private(trial, "").await else { return };
+    stand.make(Config::default()).await;
+    let (broker, group) = (stand.open(""), stand.name.clone());
+    let mut reading = feed(&broker, &group).await;
+    publish_largest(&stand, "largest").await;
+    publish(&broker, &["small".to_owned()]).await;
+    next(reading.as_mut()).await.receipt.bury(Reason::new("smell", "it smells")).await.unwrap();
+    let small = next(reading.as_mut()).await;
+    assert_eq!(small.envelope.id, "small", "the group goes on");
+    small.receipt.ack().await.unwrap();
+    let letter = dead(&broker, &group).await.remove(0);
+    let error = letter.lanes[0].last_error.as_deref().unwrap();
+    assert!(error.contains(&format!("of the stream {:?}", stand.name)), "{error}");
+    assert_eq!((letter.envelope.id.as_str(), letter.envelope.payload.len()), ("largest", 0));
+    assert_eq!(redrive(&broker, &group).await, (1, 0), "it could not be buried once more");
+    drop((reading, broker));
+    blocking(|| {
+        let server = stand.server();
+        server.stop().unwrap();
+        let file = server.folder().join("nats.conf");
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, format!("{text}max_payload: 2MB\n")).unwrap();
+        server.start().unwrap();
+    });
+    stand.reconnect().await;
+    let broker = stand.open("");
+    let mut reading = feed(&broker, &group).await;
+    assert_eq!(redrive(&broker, &group).await, (1, 1));
+    let again = next(reading.as_mut()).await;
+    assert_eq!(again.envelope.id, "largest");
+    let payload = again.envelope.payload.clone();
+    again.receipt.bury(Reason::new("smell", "it smells")).await.unwrap();
+    assert_eq!(dead(&broker, &group).await[0].envelope.payload, payload, "it is whole by now");
+}
+
+/// Messages of every size near the limit are buried and sent again, with as long a code as can be: whatever was sent again can be
+/// buried again, and what could not be is not sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_again_can_die_again() {
+    let Some(stand) = Stand::shared("what_is_sent_again_can_die_again").await else { return };
+    let (broker, group) = (stand.open(""), stand.name.clone());
+    let mut feed = feed(&broker, &group).await;
+    let bury = async |feed: &mut dyn Feed| {
+        next(feed).await.receipt.bury(Reason::new("s".repeat(2_000), "it smells")).await.unwrap();
+    };
+    let rooms = [300, 400, 500, 600, 700, 800, 1_000, 3_000];
+    for room in rooms {
+        publish_sized(&stand, &format!("room-{room}"), MAX_PAYLOAD - room).await;
+        bury(feed.as_mut()).await;
+    }
+    let mut before = 0;
+    for _ in 0..2 {
+        let (matched, redriven) = redrive(&broker, &group).await;
+        assert!(
+            matched == rooms.len() as u64 && redriven > 1 && redriven < matched,
+            "{redriven} of {matched}"
+        );
+        assert!(before == 0 || before == redriven, "as many as before");
+        before = redriven;
+        for _ in 0..redriven {
+            bury(feed.as_mut()).await;
+        }
+    }
+}
+
+/// The stream of what a letter refers to is gone: the letter stays, and the others are sent again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_letter_whose_stream_is_gone_keeps_no_other_letter_back() {
+    let trial = "a_letter_whose_stream_is_gone_keeps_no_other_letter_back";
+    let Some(stand) = Stand::shared(trial).await else { return };
     let (broker, group) = (stand.open(""), stand.name.clone());
     let mut feed = feed(&broker, &group).await;
     publish_largest(&stand, "largest").await;
-    let mut large = event("large", TOPIC);
-    large.payload = vec![b'x'; MAX_PAYLOAD - 2_000];
-    assert!(send(&broker, vec![large.clone(), event("small", TOPIC)]).await.iter().all(Result::is_ok));
-    for (id, code) in [("largest", "smell".to_owned()), ("large", "s".repeat(2_000))] {
-        let delivery = next(feed.as_mut()).await;
-        assert_eq!(delivery.envelope.id, id);
-        delivery.receipt.bury(Reason::new(code, "it smells")).await.unwrap();
+    publish(&broker, &["small".to_owned()]).await;
+    for _ in 0..2 {
+        next(feed.as_mut()).await.receipt.bury(Reason::new("smell", "it smells")).await.unwrap();
     }
-    let small = next(feed.as_mut()).await;
-    assert_eq!(small.envelope.id, "small", "the group goes on");
-    small.receipt.ack().await.unwrap();
-    let letters = dead(&broker, &group).await;
-    assert_eq!(letters.len(), 2);
-    for letter in &letters {
-        let error = letter.lanes[0].last_error.as_deref().unwrap();
-        assert!(error.contains(&format!("of the stream {:?}", stand.name)), "{error}");
-        assert!(letter.envelope.payload.is_empty());
+    stand.jetstream.delete_stream(&stand.name).await.unwrap();
+    assert_eq!(redrive(&broker, &group).await, (2, 1));
+    let left = dead(&broker, &group).await;
+    assert_eq!(left.iter().map(|letter| letter.envelope.id.as_str()).collect::<Vec<_>>(), ["largest"]);
+}
+
+/// A stream that is deleted and made anew counts from 1 again: what failed in it before is not held against what comes after.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_noted_of_a_stream_is_over_with_it() {
+    let Some(stand) = Stand::shared("what_was_noted_of_a_stream_is_over_with_it").await else { return };
+    let (broker, group) = (stand.open(""), stand.name.clone());
+    for (id, count, attempt) in [("before", Count::Attempt, 2), ("after", Count::Nothing, 1)] {
+        let mut feed = feed(&broker, &group).await;
+        publish(&broker, &[id.to_owned()]).await;
+        next(feed.as_mut()).await.receipt.release(Duration::from_millis(1), count).await.unwrap();
+        let again = next(feed.as_mut()).await;
+        assert_eq!((again.envelope.id.as_str(), again.attempt), (id, attempt));
+        drop((again, feed));
+        stand.jetstream.delete_stream(&stand.name).await.unwrap();
+        stand.make(Config::default()).await;
     }
-    let by = Actor::new("test", "test");
-    let redriven = broker.apply(&filter(&group), Command::Redrive { dry_run: false }, &by).await.unwrap();
-    assert_eq!((redriven.matched, redriven.changed), (2, 1), "one is too large for that too");
-    let again = next(feed.as_mut()).await;
-    assert_eq!((again.envelope.id.as_str(), &again.envelope.payload), ("large", &large.payload));
-    again.receipt.ack().await.unwrap();
-    assert_eq!(dead(&broker, &group).await[0].envelope.id, "largest");
 }
 
 /// Where an acknowledgement removes a message, it is not buried by a reference: that would lose it.

@@ -12,6 +12,8 @@ mod duplicates;
 mod kafka;
 mod killed;
 mod line;
+#[path = "../sending/mistyped.rs"]
+mod mistyped;
 mod older;
 #[path = "../certificates/papers.rs"]
 mod papers;

@@ -78,7 +78,11 @@ impl Stand {
 
     /// Everything that is in the stream.
     pub(crate) async fn messages(&self) -> Vec<StreamMessage> {
-        let mut stream = self.jetstream.get_stream(&self.name).await.unwrap();
+        self.messages_in(&self.name).await
+    }
+
+    async fn messages_in(&self, stream: &str) -> Vec<StreamMessage> {
+        let mut stream = self.jetstream.get_stream(stream).await.unwrap();
         let last = stream.info().await.unwrap().state.last_sequence;
         let mut messages = Vec::new();
         for sequence in 1..=last {
@@ -89,8 +93,13 @@ impl Stand {
 
     /// The ids of everything that is in the stream.
     pub(crate) async fn ids(&self) -> Vec<String> {
+        self.ids_in(&self.name).await
+    }
+
+    /// The same of another stream.
+    pub(crate) async fn ids_in(&self, stream: &str) -> Vec<String> {
         let id = |message: &StreamMessage| message.headers.get("Nats-Msg-Id").unwrap().to_string();
-        self.messages().await.iter().map(id).collect()
+        self.messages_in(stream).await.iter().map(id).collect()
     }
 }
 

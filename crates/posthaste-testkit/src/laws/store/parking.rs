@@ -5,6 +5,7 @@ use std::time::Duration;
 use posthaste_core::admin::EventState;
 use posthaste_core::lane::Order;
 use posthaste_core::store::Outcome;
+use posthaste_core::target::{DeliverError, DeliverKind};
 use posthaste_core::time::Moment;
 
 use crate::drive::{StoreBench, event, ids, keyed, lane, one, retry, settled};
@@ -68,18 +69,22 @@ pub async fn attempts_are_counted_across_leases(bench: StoreBench) -> LawResult 
     Ok(())
 }
 
-/// Puts an event off twice, from the log and from its row: it waits, its key with it, and comes on its first attempt.
+/// Puts an event off twice, from the log and from its row: it waits, its key with it, says why, and comes on its first attempt.
 pub async fn what_is_put_off_waits_and_counts_no_attempt(bench: StoreBench) -> LawResult {
     bench.publish_keyed(&[("k1", "k"), ("k2", "k")]).await?;
     let main = lane("main");
     let driver = bench.drive(&main).await?;
-    let later = || Outcome::Later { after: SECOND * 5 };
+    let later = |code: &str| {
+        let error = DeliverError::new(DeliverKind::Later, code, "why");
+        Outcome::Later { after: SECOND * 5, error: Some(error) }
+    };
     let claimed = driver.claim_all().await?;
-    driver.settle(vec![settled(&claimed[0], later()), settled(&claimed[1], Outcome::Behind)]).await?;
-    for _ in 0..2 {
+    driver.settle(vec![settled(&claimed[0], later("first")), settled(&claimed[1], Outcome::Behind)]).await?;
+    for code in ["first", "second"] {
         let view = bench.view(&main.name, "k1").await?;
         ensure_eq!((view.state, view.attempts), (EventState::Retrying, 0), "its state and attempts");
-        ensure_eq!((view.code, view.first_failed_at), (None, None), "its failure");
+        ensure_eq!((view.code.as_deref(), view.first_failed_at), (Some(code), None), "its failure");
+        ensure_eq!(view.last_error.as_deref(), Some("why"), "what was said of it");
         ensure_eq!(view.available_at, Some(bench.rig.now().after(SECOND * 5)), "when it is due");
         bench.pass(SECOND * 4);
         driver.renew().await?;
@@ -88,7 +93,7 @@ pub async fn what_is_put_off_waits_and_counts_no_attempt(bench: StoreBench) -> L
         let claimed = driver.claim_all().await?;
         ensure_eq!(one(&claimed, "k1")?.parcel.attempt, 1, "its attempt");
         let behind = claimed.iter().filter(|claimed| claimed.parcel.envelope.id != "k1");
-        let mut outcomes = vec![settled(one(&claimed, "k1")?, later())];
+        let mut outcomes = vec![settled(one(&claimed, "k1")?, later("second"))];
         outcomes.extend(behind.map(|claimed| settled(claimed, Outcome::Behind)));
         driver.settle(outcomes).await?;
     }

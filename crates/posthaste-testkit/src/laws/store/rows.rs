@@ -102,7 +102,7 @@ pub async fn a_row_that_is_put_off_waits_and_counts_no_attempt(bench: StoreBench
     for _ in 0..2 {
         let claimed = driver.claim_all().await?;
         ensure_eq!(one(&claimed, "a")?.parcel.attempt, 2, "its attempt");
-        driver.settle_as(&claimed, Outcome::Later { after: SECOND * 5 }).await?;
+        driver.settle_as(&claimed, Outcome::Later { after: SECOND * 5, error: None }).await?;
         let view = bench.view(&main.name, "a").await?;
         ensure_eq!((view.attempts, &view.last_error), (1, &failed.last_error), "its failure");
         bench.pass(SECOND * 4);

@@ -16,6 +16,8 @@ use super::producer::{code_of, let_go};
 
 /// How long the look may take, with the connection that it may have to make.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
+/// How long one question of it may: a cluster that is away must be found to be so before the look is broken off.
+const ASK_WITHIN: Duration = Duration::from_secs(4);
 /// Of so many topics something is said, where a prefix means many.
 const TOPICS_MAX: usize = 20;
 /// How topics end in which groups of consumers keep what is theirs.
@@ -29,7 +31,8 @@ struct Topic {
     /// Of the partition that has the fewest.
     replicas: usize,
     in_sync: usize,
-    settings: BTreeMap<String, String>,
+    /// What it is set to, or why that is not known.
+    settings: Result<BTreeMap<String, String>, String>,
 }
 
 impl KafkaBroker {
@@ -67,7 +70,7 @@ impl KafkaBroker {
 
     /// The one topic of all events, or those that begin with the prefix.
     async fn known(&self, one: Option<String>) -> Result<Vec<Topic>> {
-        let (live, patience) = (self.publishing.live()?, self.settings.link.patience);
+        let (live, patience) = (self.publishing.live()?, self.settings.link.patience.min(ASK_WITHIN));
         let (prefix, only) = (self.settings.topics.prefix.clone(), one.clone());
         let read = move |topics: &[MetadataTopic]| {
             let is_ours =
@@ -111,7 +114,7 @@ impl KafkaBroker {
         let_go(admin);
         let answered = answered.map_err(|error| not_told(&error))?;
         for (topic, resource) in topics.iter_mut().zip(answered) {
-            topic.settings = resource.map(read).unwrap_or_default();
+            topic.settings = resource.map(read).map_err(words);
         }
         Ok(())
     }
@@ -144,12 +147,16 @@ impl Topic {
             name: topic.name().to_owned(),
             replicas: fewest(|partition| partition.replicas().len()),
             in_sync: fewest(|partition| partition.isr().len()),
-            settings: BTreeMap::new(),
+            settings: Err("nobody has answered".to_owned()),
         }
     }
 
+    fn set_to(&self, name: &str) -> Option<&str> {
+        self.settings.as_ref().ok()?.get(name).map(String::as_str)
+    }
+
     fn number(&self, name: &str) -> Option<i64> {
-        self.settings.get(name)?.parse().ok()
+        self.set_to(name)?.parse().ok()
     }
 
     /// What is wrong with a topic, or that nothing is.
@@ -159,7 +166,12 @@ impl Topic {
         let set =
             |what: &str| Mend::command(format!("{cli} --entity-name {} --add-config {what}", self.name));
         let mut found = Vec::new();
-        if self.settings.get("cleanup.policy").is_some_and(|policy| policy.contains("compact")) {
+        if let Err(why) = &self.settings {
+            let mend =
+                Mend::words("give the user of the URL the right to it (DescribeConfigs), and look again");
+            found.push(Finding::warning(&check, format!("what it is set to cannot be read: {why}"), mend));
+        }
+        if self.set_to("cleanup.policy").is_some_and(|policy| policy.contains("compact")) {
             let seen =
                 "it keeps the last event of each key and removes those before, read or not (cleanup.policy)";
             found.push(Finding::warning(&check, seen, set("cleanup.policy=delete")));
@@ -172,7 +184,7 @@ impl Topic {
             let seen = "when it is full it removes its oldest events, read or not (retention.bytes)";
             found.push(Finding::warning(&check, seen, set("retention.bytes=-1")));
         }
-        if self.settings.get("unclean.leader.election.enable").is_some_and(|value| value == "true") {
+        if self.set_to("unclean.leader.election.enable") == Some("true") {
             let seen = "a replica that missed events may become the leader, and they are lost (unclean.leader.election.enable)";
             found.push(Finding::warning(&check, seen, set("unclean.leader.election.enable=false")));
         }
@@ -206,7 +218,7 @@ mod tests {
 
     fn topic(replicas: usize, in_sync: usize, settings: &[(&str, &str)]) -> Topic {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        Topic { name: "t".to_owned(), replicas, in_sync, settings: settings.iter().map(owned).collect() }
+        Topic { name: "t".to_owned(), replicas, in_sync, settings: Ok(settings.iter().map(owned).collect()) }
     }
 
     #[test]
@@ -221,6 +233,7 @@ mod tests {
             (topic(1, 1, &[("retention.ms", "3600000")]), Verdict::Warning),
             (topic(1, 1, &[("retention.bytes", "1")]), Verdict::Warning),
             (topic(1, 1, &[("unclean.leader.election.enable", "true")]), Verdict::Warning),
+            (Topic { settings: Err("not allowed".to_owned()), ..topic(1, 1, &[]) }, Verdict::Warning),
         ];
         for (topic, verdict) in table {
             let found = topic.judged("cli");

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use posthaste_core::{Error, ErrorKind, Result};
+use posthaste_core::target::DeliverError;
+use posthaste_core::{Error, Result};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::config::FromClientConfigAndContext as _;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -20,6 +21,8 @@ use crate::broker::missing::Missing;
 
 /// How often to look whether a topic that was created is there.
 const CREATED_PAUSE: Duration = Duration::from_millis(50);
+/// A topic that is missing for long is looked for so often at most, however many events are meant for it.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
 /// What is known of topics.
 #[derive(Default)]
@@ -34,13 +37,31 @@ pub(super) struct Looks {
 /// A look that found nothing.
 struct Vain {
     ended_at: Instant,
-    /// The topic that is missing; `None` if nobody answered.
-    topic: Option<String>,
-    why: String,
+    topic: String,
+    unseen: Unseen,
+}
+
+/// Why a topic cannot be written to.
+#[derive(Clone, Debug)]
+pub(super) enum Unseen {
+    /// There is no such topic.
+    Missing(String),
+    /// The cluster answers, and something is wrong with this topic alone: our user may not see it, or it cannot be created.
+    Refused(String),
+    /// Nobody answers, for whatever topic.
+    Away(String),
+}
+
+impl Unseen {
+    /// In words.
+    pub(super) fn why(&self) -> &str {
+        let (Self::Missing(why) | Self::Refused(why) | Self::Away(why)) = self;
+        why
+    }
 }
 
 impl Link {
-    /// For how long a missing topic keeps a lane waiting before it tries what there is: half a minute, unless somebody has changed
+    /// For how long a missing topic keeps a lane waiting before only its own events wait: half a minute, unless somebody has changed
     /// how long a broker may take to answer.
     fn missing_for(&self) -> Duration {
         self.settings().link.patience * 3
@@ -55,8 +76,8 @@ impl Link {
     /// else looked in vain is told so, and does not look himself.
     ///
     /// # Errors
-    /// `NotFound`, naming the topic, if it is missing; `Unavailable` when nobody answers.
-    pub(super) async fn see_to(&self, live: &Arc<Live>, topic: &str) -> Result<()> {
+    /// Why it cannot be written to.
+    pub(super) async fn see_to(&self, live: &Arc<Live>, topic: &str) -> Result<(), Unseen> {
         if self.knows(topic) {
             return Ok(());
         }
@@ -65,65 +86,79 @@ impl Link {
         if self.knows(topic) {
             return Ok(());
         }
-        if let Some(vain) = vain.as_ref().filter(|vain| vain.ended_at > came) {
-            match &vain.topic {
-                None => return Err(Error::unavailable(vain.why.clone())),
-                Some(missing) if missing == topic => return Err(Error::not_found(vain.why.clone())),
-                Some(_) => {}
-            }
+        if let Some(vain) = vain.as_ref().filter(|vain| vain.ended_at > came)
+            && (vain.topic == topic || matches!(vain.unseen, Unseen::Away(_)))
+        {
+            return Err(vain.unseen.clone());
         }
         let looked = self.look_for(live, topic).await;
-        if let Err(error) = &looked {
-            let is_missing = error.kind() == ErrorKind::NotFound;
-            let topic = is_missing.then(|| topic.to_owned());
-            *vain = Some(Vain { ended_at: Instant::now(), topic, why: error.to_string() });
+        if let Err(unseen) = &looked {
+            *vain = Some(Vain { ended_at: Instant::now(), topic: topic.to_owned(), unseen: unseen.clone() });
         }
         looked
     }
 
-    async fn look_for(&self, live: &Arc<Live>, topic: &str) -> Result<()> {
+    async fn look_for(&self, live: &Arc<Live>, topic: &str) -> Result<(), Unseen> {
         let patience = self.settings().link.patience;
-        if !is_there(live, topic, patience).await? {
-            let Some(partitions) = self.settings().topics.create else {
-                self.topics().missing.note(topic);
-                return Err(Error::not_found(missing(topic)));
-            };
-            let until = Instant::now() + patience;
-            create_topic(self.settings(), topic, partitions, &[]).await?;
-            // Its partitions may have no leaders yet, which is no reason to give up either.
-            while !matches!(is_there(live, topic, patience).await, Ok(true)) {
-                if Instant::now() > until {
-                    return Err(Error::unavailable(format!(
-                        "the topic {topic:?} was created and is not there after {patience:?}"
-                    )));
-                }
-                sleep(CREATED_PAUSE).await;
+        match is_there(live, topic, patience).await {
+            Ok(()) => {}
+            Err(Unseen::Missing(why)) => {
+                let partitions = self.settings().topics.create.ok_or(Unseen::Missing(why))?;
+                self.create(live, topic, partitions).await?;
             }
+            Err(unseen) => return Err(unseen),
         }
         lock(&self.topics().known).insert(topic.to_owned());
         self.topics().missing.found(topic);
         Ok(())
     }
 
+    async fn create(&self, live: &Arc<Live>, topic: &str, partitions: i32) -> Result<(), Unseen> {
+        let patience = self.settings().link.patience;
+        let until = Instant::now() + patience;
+        ask_for_topic(self.settings(), topic, partitions, &[]).await?;
+        // Its partitions may have no leaders yet, which is no reason to give up either.
+        while is_there(live, topic, patience).await.is_err() {
+            if Instant::now() > until {
+                return Err(Unseen::Refused(format!(
+                    "the topic {topic:?} was created and is not there after {patience:?}"
+                )));
+            }
+            sleep(CREATED_PAUSE).await;
+        }
+        Ok(())
+    }
+
     /// A topic that was there is gone.
     pub(super) fn lost_topic(&self, topic: &str) {
         lock(&self.topics().known).remove(topic);
-        self.topics().missing.note(topic);
     }
 
-    /// Asks whether the cluster would take events: about the topic that is missing, or one that is known, or all of them. After a
-    /// while it is not asked about the missing one, once: its events may have been given up, and the others must not wait for ever.
+    /// What is missing, or as good as missing.
+    pub(super) fn missing(&self) -> &Missing {
+        &self.topics().missing
+    }
+
+    /// What is to be said of an event whose topic is missing for long, where somebody has just looked for it.
+    pub(super) fn looked_in_vain(&self, topic: &str) -> Option<DeliverError> {
+        self.missing().noted(topic, LOOK_PAUSE)
+    }
+
+    /// Asks whether the cluster would take events: about the topics that lanes wait for, and one that is known, or all of them. After
+    /// a while lanes wait for a missing one no more, only its events do.
     ///
     /// # Errors
     /// `Unavailable` with what is wrong.
     pub(super) async fn ping(&self) -> Result<()> {
         let live = self.live()?;
         let Looks { missing, .. } = self.topics();
-        if let Some(topic) = missing.name()
-            && let Err(error) = self.see_to(&live, &topic).await
-            && !(error.kind() == ErrorKind::NotFound && missing.is_forgotten(&topic, self.missing_for()))
-        {
-            return Err(Error::unavailable(error.to_string()));
+        while let Some(topic) = missing.awaited() {
+            match self.see_to(&live, &topic).await {
+                Ok(()) => missing.found(&topic),
+                Err(Unseen::Missing(_) | Unseen::Refused(_))
+                    if missing.is_given_up(&topic, self.missing_for()) => {}
+                Err(unseen) => return Err(Error::unavailable(unseen.why())),
+            }
         }
         let known = lock(&self.topics().known).iter().next().cloned();
         match metadata(&live, known.as_deref(), self.settings().link.patience).await {
@@ -146,8 +181,18 @@ pub(super) async fn create_topic(
     partitions: i32,
     own: &[(&str, &str)],
 ) -> Result<()> {
-    let doing = || format!("create the topic {topic:?}");
-    let (admin, options) = admin(&settings.link)?;
+    let created = ask_for_topic(settings, topic, partitions, own).await;
+    created.map_err(|unseen| Error::unavailable(unseen.why()))
+}
+
+/// The same; tells what the cluster says of the topic from a cluster that does not answer.
+async fn ask_for_topic(
+    settings: &Settings,
+    topic: &str,
+    partitions: i32,
+    own: &[(&str, &str)],
+) -> Result<(), Unseen> {
+    let (admin, options) = admin(&settings.link).map_err(|error| Unseen::Away(error.to_string()))?;
     // The cluster's own default is called -1.
     let replicas = TopicReplication::Fixed(settings.topics.replicas.unwrap_or(-1));
     let new = own
@@ -156,15 +201,18 @@ pub(super) async fn create_topic(
     let created = admin.create_topics([&new], &options).await;
     let said = admin.inner().context().last_words();
     let_go(admin);
-    let code = match created {
+    let (code, is_own) = match created {
         Ok(topics) => match topics.into_iter().next() {
-            Some(Err((_, code))) if code != RDKafkaErrorCode::TopicAlreadyExists => code,
+            Some(Err((_, code))) if code != RDKafkaErrorCode::TopicAlreadyExists => {
+                (code, fault(code) != Fault::Late)
+            }
             _ => return Ok(()),
         },
-        Err(error) => code_of(&error),
+        Err(error) => (code_of(&error), false),
     };
     let why = said.map_or_else(|| words(code), |said| format!("{} ({said})", words(code)));
-    Err(Error::unavailable(why).during(doing()))
+    let why = format!("failed to create the topic {topic:?}: {why}");
+    Err(if is_own { Unseen::Refused(why) } else { Unseen::Away(why) })
 }
 
 /// A client for questions about the cluster, and how long it may take to answer them.
@@ -179,12 +227,13 @@ pub(super) fn admin(link: &LinkSettings) -> Result<(AdminClient<Saying>, AdminOp
 }
 
 /// Whether a topic is there and can be written to.
-async fn is_there(live: &Arc<Live>, topic: &str, patience: Duration) -> Result<bool> {
-    let found = metadata(live, Some(topic), patience).await.map_err(|error| live.away(&error))?;
-    match found {
-        None => Ok(true),
-        Some(code) if fault(code) == Fault::Missing => Ok(false),
-        Some(code) => Err(Error::unavailable(words(code)).during(format!("look for the topic {topic:?}"))),
+async fn is_there(live: &Arc<Live>, topic: &str, patience: Duration) -> Result<(), Unseen> {
+    match metadata(live, Some(topic), patience).await {
+        Ok(None) => Ok(()),
+        Ok(Some(code)) if fault(code) == Fault::Missing => Err(Unseen::Missing(missing(topic))),
+        // The cluster has answered, so whatever it says is about this topic.
+        Ok(Some(code)) => Err(Unseen::Refused(format!("the topic {topic:?}: {}", words(code)))),
+        Err(error) => Err(Unseen::Away(live.why(code_of(&error)))),
     }
 }
 

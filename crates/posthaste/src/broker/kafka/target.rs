@@ -9,13 +9,14 @@ use posthaste_core::envelope::Envelope;
 use posthaste_core::findings::Finding;
 use posthaste_core::store::Parcel;
 use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, OrderKept, Target};
-use posthaste_core::{BoxFuture, BoxStream, Error, ErrorKind, Result};
+use posthaste_core::{BoxFuture, BoxStream, Error, Result};
 use rdkafka::error::RDKafkaErrorCode;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::time::{Instant, timeout_at};
 
 use super::KafkaBroker;
 use super::link::{Fault, fault, words};
+use super::lookup::Unseen;
 use super::naming;
 use super::producer::{Live, REPORT_SLACK, Record, Reports, Said, missing};
 use super::settings::Settings;
@@ -133,7 +134,7 @@ impl<'a> Delivering<'a> {
     /// Looks for every topic of the burst; answers what is wrong with them. Those that were not found in time wait with their lane: an
     /// answer that comes later than we promise would count as a failure of the events.
     async fn see_to_topics(&self, live: &Arc<Live>) -> HashMap<String, DeliverError> {
-        let settings = &self.broker.settings;
+        let KafkaBroker { settings, publishing, .. } = self.broker;
         let mut names: Vec<String> =
             self.burst.iter().map(|parcel| settings.topics.name_of(&parcel.envelope.topic)).collect();
         names.sort_unstable();
@@ -141,18 +142,20 @@ impl<'a> Delivering<'a> {
         let (mut wrong, mut away) = (HashMap::new(), None::<DeliverError>);
         let until = Instant::now() + settings.publishing.ack_timeout * LOOKS_WITHIN;
         for name in names.into_iter().filter(|name| naming::check(name).is_ok()) {
-            if self.broker.publishing.knows(&name) {
+            if publishing.knows(&name) {
                 continue;
             }
-            let error = match &away {
+            let error = match (publishing.looked_in_vain(&name), &away) {
+                (Some(error), _) => error,
                 // Nobody answered; the next question would take as long.
-                Some(away) => away.clone(),
-                None => match timeout_at(until, self.broker.publishing.see_to(live, &name)).await {
+                (None, Some(away)) => away.clone(),
+                (None, None) => match timeout_at(until, publishing.see_to(live, &name)).await {
                     Ok(Ok(())) => continue,
-                    Ok(Err(error)) if error.kind() == ErrorKind::NotFound => {
-                        unavailable("missing topic", error.to_string())
+                    Ok(Err(Unseen::Missing(why))) => publishing.missing().note(&name, missing_topic(why)),
+                    Ok(Err(Unseen::Refused(why))) => {
+                        publishing.missing().note(&name, unavailable("topic refused", why))
                     }
-                    Ok(Err(error)) => away.insert(unavailable("connection", error.to_string())).clone(),
+                    Ok(Err(Unseen::Away(why))) => away.insert(unavailable("connection", why)).clone(),
                     Err(_) => away.insert(unavailable("connection", LOOKS_LATE.to_owned())).clone(),
                 },
             };
@@ -258,8 +261,9 @@ impl<'a> Delivering<'a> {
         match fault(code) {
             Fault::Away => unavailable("connection lost", why),
             Fault::Missing => {
-                self.broker.publishing.lost_topic(&topic);
-                unavailable("missing topic", missing(&topic))
+                let publishing = &self.broker.publishing;
+                publishing.lost_topic(&topic);
+                publishing.missing().note(&topic, missing_topic(missing(&topic)))
             }
             Fault::TooLarge => {
                 too_large(format!("the topic {topic:?} does not take it: {why} (max.message.bytes)"))
@@ -287,6 +291,10 @@ impl<'a> Delivering<'a> {
         }
         unavailable("ack timeout", format!("nothing was acknowledged for {timeout:?}: {why}"))
     }
+}
+
+fn missing_topic(message: String) -> DeliverError {
+    unavailable("missing topic", message)
 }
 
 fn unavailable(code: &str, message: String) -> DeliverError {

@@ -7,7 +7,7 @@
 //!  <prefix>.<topic>                        events, in a stream of the operator's, or one that we create
 //!  _posthaste.dead.<group>.<topic>         a group's dead letters
 //!  _posthaste.again.<group>.<topic>        what was dead and is handled again, by this group alone
-//!  _posthaste.notes.<group>.<topic>.<n>    what is known of an event that failed or may kill its consumers
+//!  _posthaste.notes.<group>.<topic>.…      what is known of an event that failed or may kill its consumers
 //! ```
 
 use posthaste_core::pattern::Pattern;

@@ -32,8 +32,8 @@ const BURST_WORTH: u32 = 50;
 const FULL_PAUSE: Duration = Duration::from_secs(5);
 /// How soon to try an event again whose stream does not answer.
 const LATER: Duration = Duration::from_secs(5);
-/// So many timeouts (half a minute, unless they were changed) a subject that no stream takes keeps a lane waiting before it tries
-/// what there is.
+/// So many timeouts (half a minute, unless they were changed) a subject that no stream takes keeps a lane waiting before only
+/// its own events wait.
 const MISSING_FOR: u32 = 6;
 /// What the server says when a message is larger than its stream takes, or its headers are.
 const STREAM_MESSAGE_TOO_LARGE: [u64; 2] = [10054, 10097];
@@ -65,16 +65,13 @@ impl Target for NatsBroker {
                 return Err(Error::unavailable("NATS does not answer"));
             }
             self.prepare(&live).await?;
-            if let Some(subject) = self.untaken.name() {
-                // The lane waits until somebody has made a stream for it, or has given up what was meant for it: so now and then
-                // it tries what there is.
-                let is_missing = find_stream(&live, &subject).await?.is_none();
-                if is_missing
-                    && !self.untaken.is_forgotten(&subject, self.publishing.patience() * MISSING_FOR)
-                {
+            // The lane waits until somebody has made a stream for it. After a while only its own events do.
+            while let Some(subject) = self.untaken.awaited() {
+                if find_stream(&live, &subject).await?.is_some() {
+                    self.untaken.found(&subject);
+                } else if !self.untaken.is_given_up(&subject, self.publishing.patience() * MISSING_FOR) {
                     return Err(Error::unavailable(missing(&subject)));
                 }
-                self.untaken.found(&subject);
             }
             Ok(())
         })
@@ -333,14 +330,16 @@ impl NatsBroker {
         let publishing = &self.settings.publishing;
         let subject = || self.subject_of(parcel);
         Err(match said {
-            Said::Acked => return Ok(()),
+            Said::Acked => {
+                if self.untaken.is_any() {
+                    self.untaken.found(&subject());
+                }
+                return Ok(());
+            }
             Said::Duplicate(..) => unavailable("ack timeout", "the acknowledgement came late".to_owned()),
             Said::Untaken => {
-                self.untaken.note(&subject());
-                unavailable(
-                    "missing stream",
-                    format!("{} (or JetStream is off for this account)", missing(&subject())),
-                )
+                let why = format!("{} (or JetStream is off for this account)", missing(&subject()));
+                self.untaken.note(&subject(), unavailable("missing stream", why))
             }
             Said::Refused(code, words) if STREAM_MESSAGE_TOO_LARGE.contains(&code) => {
                 too_large(format!("the stream of {:?} does not take it: {words}", subject()))

@@ -18,7 +18,7 @@ pub(super) enum Change {
     Behind,
     Expired,
     Leased,
-    Later { after: Duration },
+    Later { after: Duration, said: Option<(String, String)> },
     Retrying { after: Duration, code: String, error: String },
     Dead { code: String, error: String },
 }
@@ -33,7 +33,10 @@ impl Change {
             Outcome::Dead { error } => {
                 Some(Self::Dead { code: error.code, error: redact::clean(&error.message) })
             }
-            Outcome::Later { after } => Some(Self::Later { after }),
+            Outcome::Later { after, error } => {
+                let said = error.map(|error| (error.code, redact::clean(&error.message)));
+                Some(Self::Later { after, said })
+            }
             Outcome::Behind => Some(Self::Behind),
             Outcome::Slow => Some(Self::Leased),
             _ => None,
@@ -67,7 +70,11 @@ impl Changes {
         let (state, attempts, available_at, code, error, dead_at) = match change {
             Change::Scheduled { at } => ("scheduled", 0, Some(Stamp(*at)), None, None, None),
             Change::Behind => ("behind", 0, None, None, None, None),
-            Change::Later { after } => ("retrying", 0, Some(Stamp(now.after(*after))), None, None, None),
+            Change::Later { after, said } => {
+                let (code, error) =
+                    said.as_ref().map(|(code, error)| (code.as_str(), error.as_str())).unzip();
+                ("retrying", 0, Some(Stamp(now.after(*after))), code, error, None)
+            }
             Change::Leased => ("leased", 0, at, None, None, None),
             Change::Expired => {
                 ("discarded", 0, None, Some("expired"), Some("expired before it was delivered"), at)

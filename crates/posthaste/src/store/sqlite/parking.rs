@@ -41,18 +41,25 @@ impl Change {
     /// The row of an outcome that parks.
     pub(super) fn of(outcome: Outcome, now: Timestamp) -> Option<Self> {
         let at = now.as_micros();
-        let failed = |error: DeliverError, change: Self| Self {
-            attempts: 1,
-            code: Some(error.code),
-            last_error: Some(redact::clean(&error.message)),
-            failed_at: Some(at),
-            ..change
+        let said = |error: DeliverError| (error.code, redact::clean(&error.message));
+        let failed = |error: DeliverError, change: Self| {
+            let (code, last_error) = said(error);
+            Self {
+                attempts: 1,
+                code: Some(code),
+                last_error: Some(last_error),
+                failed_at: Some(at),
+                ..change
+            }
         };
         match outcome {
             Outcome::Retry { after, error } => {
                 Some(failed(error, Self::due("retrying", now.after(after).as_micros())))
             }
-            Outcome::Later { after } => Some(Self::due("retrying", now.after(after).as_micros())),
+            Outcome::Later { after, error } => {
+                let (code, last_error) = error.map(said).unzip();
+                Some(Self { code, last_error, ..Self::due("retrying", now.after(after).as_micros()) })
+            }
             Outcome::Dead { error } => Some(failed(error, Self { dead_at: Some(at), ..Self::to("dead") })),
             Outcome::Behind => Some(Self::to("behind")),
             Outcome::Slow => Some(Self::due("leased", at)),

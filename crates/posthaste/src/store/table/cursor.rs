@@ -483,7 +483,8 @@ impl Held {
             }
             Outcome::Delivered => sorted.delivered.push(id),
             Outcome::Retry { after, error } => sorted.retry.push(id, *after, Some(said(&error.to_string()))),
-            Outcome::Later { after } => sorted.retry.push(id, *after, None),
+            // Said with an error it would count as an attempt.
+            Outcome::Later { after, .. } => sorted.retry.push(id, *after, None),
             Outcome::Dead { error } => {
                 sorted.dead.ids.push(id);
                 sorted.dead.errors.push(said(&error.to_string()));

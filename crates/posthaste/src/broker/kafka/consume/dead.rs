@@ -4,7 +4,7 @@
 //! topic from its beginning knows what is left, and compaction removes both. The topic is read whole for every look, and what it
 //! shows is at most [`LOOK_MAX`] letters and [`LOOK_BYTES_MAX`] bytes, the oldest first.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ impl Admin for KafkaBroker {
                         for topic in [&names.main, &names.retry] {
                             stats.waiting += waiting(&client, topic, settings.link.patience)?;
                         }
-                        let dead = scan(&settings, &client, &filter, &names, &mut None)?;
+                        let dead = scan(&settings, &client, &filter, &names, &mut Past::default())?;
                         stats.dead += dead.letters.len() as u64;
                     }
                     stats.accepted = stats.waiting + stats.dead;
@@ -174,25 +174,29 @@ impl KafkaBroker {
         pace: &Pace<'_>,
         mut tell: impl FnMut(Record) -> Fate,
     ) -> Result<ControlFlow<()>> {
-        let mut ends = None;
+        let mut past = Past::default();
         loop {
             let (settings, filter, at) = (Arc::clone(&self.settings), filter.clone(), names.clone());
             let group = filter.lane.as_ref().map(ToString::to_string).unwrap_or_default();
             let scanned = blocking(move || {
                 let client = looker(&settings, &group)?;
-                let found = scan(&settings, &client, &filter, &at, &mut ends)?;
-                Ok((found, ends))
+                let found = scan(&settings, &client, &filter, &at, &mut past)?;
+                Ok((found, past))
             });
-            let (found, known_ends) = scanned.await?;
-            ends = known_ends;
+            let (found, known) = scanned.await?;
+            past = known;
             for Letter { record, message } in found.letters {
                 if pace.after(*applied).await.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
-                applied.changed += self.act(names, tell(record), &message).await?;
+                let changed = self.act(names, tell(record), &message).await?;
+                if changed == 0 {
+                    past.stay.insert((message.partition(), message.offset()));
+                }
+                applied.changed += changed;
                 applied.matched += 1;
             }
-            // Those that were there are taken back by now, so the next look finds others.
+            // Those that were there are taken back by now, or known to stay, so the next look finds others.
             if bounded || !found.is_cut {
                 applied.is_partial |= found.is_cut;
                 return Ok(ControlFlow::Continue(()));
@@ -241,13 +245,22 @@ struct Scanned {
     is_cut: bool,
 }
 
+/// What looks before this one have found.
+#[derive(Default)]
+struct Past {
+    /// Where the topic ended at the first look.
+    ends: Option<BTreeMap<i32, i64>>,
+    /// Letters that stay where they are, whatever is asked for: nobody need see them again.
+    stay: HashSet<(i32, i64)>,
+}
+
 /// Reads a topic of dead letters. The first look says where it ends for those after it.
 fn scan(
     settings: &Settings,
     client: &BaseConsumer,
     filter: &Filter,
     names: &Names,
-    ends: &mut Option<BTreeMap<i32, i64>>,
+    past: &mut Past,
 ) -> Result<Scanned> {
     let doing = |error: &dyn std::fmt::Display| told(&format!("read the topic {:?}", names.dead), error);
     let patience = settings.link.patience;
@@ -263,7 +276,7 @@ fn scan(
             one.map_err(|error| doing(&error))?;
         }
     }
-    let ends = ends.get_or_insert_with(|| left.clone());
+    let ends = past.ends.get_or_insert_with(|| left.clone());
     client.assign(&list).map_err(|error| doing(&error))?;
     let mut pile = Pile::default();
     let mut heard_at = Instant::now();
@@ -273,9 +286,10 @@ fn scan(
                 heard_at = Instant::now();
                 let (partition, offset) = (message.partition(), message.offset());
                 let Some(high) = left.get(&partition).copied() else { continue };
-                let is_old = ends.get(&partition).is_some_and(|end| offset < *end);
+                let is_meant = ends.get(&partition).is_some_and(|end| offset < *end)
+                    && !past.stay.contains(&(partition, offset));
                 if offset < high {
-                    pile.add(filter, names, message.detach(), is_old)?;
+                    pile.add(filter, names, message.detach(), is_meant)?;
                 }
                 if offset + 1 >= high {
                     left.remove(&partition);
@@ -301,13 +315,13 @@ struct Pile {
 }
 
 impl Pile {
-    fn add(&mut self, filter: &Filter, names: &Names, message: OwnedMessage, is_old: bool) -> Result<()> {
+    fn add(&mut self, filter: &Filter, names: &Names, message: OwnedMessage, is_meant: bool) -> Result<()> {
         let key = message.key().unwrap_or_default().to_vec();
         if let Some(letter) = self.by_key.remove(&key).and_then(|at| self.letters.remove(&at)) {
             self.bytes -= size_of(&letter.message);
         }
         let story = Story::read(|name| message.headers().and_then(|headers| wire::text(headers, name)));
-        if story.dead.is_none() || !is_old {
+        if story.dead.is_none() || !is_meant {
             return Ok(());
         }
         let record = seen(filter, names, &message, &story)?;

@@ -13,14 +13,17 @@ use tokio::time::sleep;
 use super::member::{DUE, Member};
 use super::moving::{headers_of, with};
 use super::state::Message;
+use crate::broker::kafka::wire::ID;
 use crate::broker::story::{Story, cut_to};
 
 /// The key of a message that is dead, where its record has another one.
 pub(super) const KEY: &str = "posthaste-key";
 /// Where the payload of a dead letter is, if not in it: topic, partition and offset.
 pub(super) const ORIGINAL: &str = "posthaste-original";
-/// What a letter without a payload says of the error.
+/// What a letter says of the error where there is no room for all of it.
 const BRIEF: usize = 512;
+/// What a letter has of the error's code where there is no room for the error.
+const CODE_BYTES_MIN: usize = 64;
 /// A message that could not be moved is not handed out again at once: a topic that takes nothing would keep everybody busy.
 const BRAKE: Duration = Duration::from_secs(1);
 
@@ -85,20 +88,40 @@ impl Hold {
         self.story.failed(self.attempt, Count::Attempt);
         let names = Arc::clone(&self.member().sources[self.message.at.0].names);
         self.story.died(&names.main, reason);
-        let (body, mut headers) = (Arc::clone(&self.message.body), self.headers());
+        let name = self.name();
+        let mut put = self.put_letter(&names.dead, &name).await;
+        let whole = self.story.clone();
+        for bytes_max in [BRIEF, 0] {
+            if !is_too_large(&put) {
+                break;
+            }
+            self.shorten(bytes_max);
+            put = self.put_letter(&names.dead, &name).await;
+        }
+        // What was settled in the group's own topic is removed from it.
+        if is_too_large(&put) && !self.is_in_own_topic() {
+            self.story = whole;
+            put = self.put_reference(&names.dead, &name).await;
+        }
+        self.moved(put).await
+    }
+
+    /// Puts it among the dead letters as it is, with its story.
+    async fn put_letter(&self, topic: &str, name: &str) -> Result<()> {
+        let (body, mut headers) = (&self.message.body, self.headers());
         if let Some(key) = body.key() {
             headers = with(headers, KEY, key);
         }
-        let (name, payload) = (self.name(), body.payload().unwrap_or_default());
-        let put = self.put(&names.dead, Some(name.as_bytes()), headers, payload).await;
-        let put = match put {
-            // What was settled in the group's own topic is removed from it.
-            Err(error) if error.kind() == ErrorKind::TooLarge && !self.is_in_own_topic() => {
-                self.put_reference(&names.dead, &name).await
-            }
-            put => put,
-        };
-        self.moved(put).await
+        self.put(topic, Some(name.as_bytes()), headers, body.payload().unwrap_or_default()).await
+    }
+
+    /// Leaves so much of what is said of its death; where that is nothing, its code is short too.
+    fn shorten(&mut self, bytes_max: usize) {
+        let Some(dead) = &mut self.story.dead else { return };
+        dead.reason.message.truncate(cut_to(&dead.reason.message, bytes_max).len());
+        if bytes_max == 0 {
+            dead.reason.code.truncate(cut_to(&dead.reason.code, CODE_BYTES_MIN).len());
+        }
     }
 
     fn is_in_own_topic(&self) -> bool {
@@ -117,14 +140,16 @@ impl Hold {
                 "{error} (its payload of {size} bytes is too large for a dead letter: it is at {place}, topic, partition and offset)"
             );
         }
+        // Where its headers stay too, the event is known by its id, unless that is what is too large.
+        let id = self.id().map(|id| with(OwnedHeaders::new(), ID, id.as_bytes()));
         let mut put = Ok(());
-        for own in [body.headers(), None] {
+        for own in [body.headers(), id.as_ref(), None] {
             let mut headers = with(headers_of(own, &self.story), ORIGINAL, place.as_bytes());
             if let Some(key) = body.key() {
                 headers = with(headers, KEY, key);
             }
             put = self.put(topic, Some(name.as_bytes()), headers, &[]).await;
-            if !put.as_ref().is_err_and(|error| error.kind() == ErrorKind::TooLarge) {
+            if !is_too_large(&put) {
                 break;
             }
         }
@@ -136,6 +161,11 @@ impl Hold {
     fn name(&self) -> String {
         let place = format!("{}/{}/{}", self.message.body.topic(), self.message.at.1, self.message.offset);
         self.identity.as_ref().map_or_else(|| place.clone(), |event| format!("{place}\n{event}"))
+    }
+
+    /// The event's id, if it is an event.
+    fn id(&self) -> Option<&str> {
+        self.identity.as_deref()?.rsplit('\n').next()
     }
 
     fn headers(&self) -> OwnedHeaders {
@@ -169,6 +199,10 @@ impl Hold {
         let settled = self.member().settle(&self.message)?;
         self.member().committed(settled).await
     }
+}
+
+fn is_too_large(put: &Result<()>) -> bool {
+    put.as_ref().is_err_and(|error| error.kind() == ErrorKind::TooLarge)
 }
 
 impl Drop for Hold {

@@ -2,13 +2,15 @@
 //! story on top: of a message that was nearly as large as can be, something must stay away, or it could never be buried and would
 //! come again for ever.
 //!
-//! First the error's text is cut. If that is not enough, the payload stays where it is, in the stream of the message that died, and the
-//! letter says where that is.
+//! First the error's text is cut, then its code. If that is not enough, the payload stays where it is, in the stream of the message that
+//! died, and the letter says where that is.
 
 use async_nats::HeaderMap;
+use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use bytes::Bytes;
+use posthaste_core::broker::{Count, Reason};
 use posthaste_core::{Error, Result};
 
 use super::receipt::{moved, of_one_line};
@@ -21,6 +23,8 @@ use crate::broker::story::{Story, cut_to};
 const ORIGINAL: &str = "posthaste-original";
 /// What a letter without a payload says of the error.
 const BRIEF: usize = 512;
+/// What a letter has of the error's code where there is no room for all of it.
+const CODE_BYTES_MIN: usize = 64;
 
 /// A message that died, and where it is.
 pub(super) struct Body<'a> {
@@ -45,29 +49,43 @@ pub(super) struct Letter {
 impl Body<'_> {
     /// Its letter to this subject, of at most so many bytes. `once`: by which the stream knows it if it is buried twice.
     pub(super) fn letter(&self, story: &Story, subject: &str, once: &str, bytes_max: u64) -> Letter {
-        let with = |headers: HeaderMap, payload: &Bytes| Message {
+        let mut brief = story.clone();
+        if let Some(dead) = &mut brief.dead {
+            dead.reason.code = cut_to(&dead.reason.code, CODE_BYTES_MIN).to_owned();
+        }
+        let whole = [story, &brief].into_iter().find_map(|story| self.whole(story, subject, once, bytes_max));
+        match whole {
+            Some(message) => Letter { message, is_whole: true },
+            None => Letter { message: self.reference(brief, subject, once, bytes_max), is_whole: false },
+        }
+    }
+
+    /// Its letter with the payload in it and as much of the error's text as fits; `None` if nothing of that does.
+    fn whole(&self, story: &Story, subject: &str, once: &str, bytes_max: u64) -> Option<Message> {
+        let with = |story: &Story| Message {
             subject: subject.to_owned(),
-            headers,
-            payload: payload.clone(),
+            headers: moved(self.headers, story, self.subject, Some(once)),
+            payload: self.payload.clone(),
         };
-        let mut story = story.clone();
-        let whole = with(moved(self.headers, &story, self.subject, Some(once)), self.payload);
-        let excess = wire::size(&whole).saturating_sub(bytes_max);
+        let message = with(story);
+        let excess = wire::size(&message).saturating_sub(bytes_max);
         if excess == 0 {
-            return Letter { message: whole, is_whole: true };
+            return Some(message);
         }
-        let error = story.dead.as_ref().map_or("", |dead| cut_to(&dead.reason.message, usize::MAX));
-        let error = of_one_line(error);
-        let keep = error.len().checked_sub(usize::try_from(excess).unwrap_or(usize::MAX));
-        if let (Some(keep), Some(dead)) = (keep, &mut story.dead) {
-            dead.reason.message = cut_to(&error, keep).to_owned();
-            let message = with(moved(self.headers, &story, self.subject, Some(once)), self.payload);
-            return Letter { message, is_whole: true };
-        }
+        let mut story = story.clone();
+        let dead = story.dead.as_mut()?;
+        let error = of_one_line(cut_to(&dead.reason.message, usize::MAX));
+        let keep = error.len().checked_sub(usize::try_from(excess).ok()?)?;
+        dead.reason.message = cut_to(&error, keep).to_owned();
+        Some(with(&story))
+    }
+
+    /// Its letter without the payload, which says where that is.
+    fn reference(&self, mut story: Story, subject: &str, once: &str, bytes_max: u64) -> Message {
         if let Some(dead) = &mut story.dead {
             dead.reason.message = format!(
                 "{} (its payload of {} bytes is too large for a dead letter: it is message {} of the stream {:?})",
-                cut_to(&error, BRIEF),
+                of_one_line(cut_to(&dead.reason.message, BRIEF)),
                 self.payload.len(),
                 self.sequence,
                 self.stream
@@ -77,11 +95,31 @@ impl Body<'_> {
             let mut headers = moved(own, &story, self.subject, Some(once));
             let place = format!("{}/{}/{}", self.stream, self.sequence, self.nanos);
             let _ = wire::put(&mut headers, ORIGINAL, &place);
-            with(headers, &Bytes::new())
+            Message { subject: subject.to_owned(), headers, payload: Bytes::new() }
         };
-        let message = Some(referring(self.headers)).filter(|message| wire::size(message) <= bytes_max);
-        // Its headers alone are too large: they stay there too.
-        Letter { message: message.unwrap_or_else(|| referring(&HeaderMap::new())), is_whole: false }
+        let mut id = HeaderMap::new();
+        if let Some(known) = self.id() {
+            let _ = wire::put(&mut id, wire::ID, &known);
+        }
+        // Its headers alone are too large: they stay there too, and the event is known by its id, unless that is what is large.
+        let fits = |message: &Message| wire::size(message) <= bytes_max;
+        let mut messages = [self.headers, &id].into_iter().map(referring);
+        messages.find(fits).unwrap_or_else(|| referring(&HeaderMap::new()))
+    }
+
+    fn id(&self) -> Option<String> {
+        let event = wire::decode(self.headers, "", self.payload);
+        event.map_or_else(|_| wire::event_id(self.headers), |event| Some(event.id))
+    }
+
+    /// Whether it can be buried whole by this consumer, whatever it dies of: where an acknowledgement removes a message, it must not be
+    /// put if it could not be.
+    pub(super) fn can_die(&self, consumer: &str, bytes_max: u64) -> bool {
+        let mut story = Story { redriven: true, ..Story::default() };
+        story.failed(u32::MAX, Count::Attempt);
+        story.died(consumer, Reason::new("x".repeat(CODE_BYTES_MIN), ""));
+        let once = format!("{}/{consumer}/{}/{}", self.stream, u64::MAX, i64::MAX);
+        self.whole(&story, "", &once, bytes_max).is_some()
     }
 }
 
@@ -102,6 +140,10 @@ pub(super) async fn original(live: &Live, letter: &StreamMessage) -> Result<Opti
     let stream = stream.map_err(|error| told("look for the message of a dead letter", &error))?;
     let found = stream.get_raw_message(sequence).await.map_err(|error| match error.kind() {
         LastRawMessageErrorKind::NoMessageFound => gone(),
+        // The stream went with everything that was in it.
+        LastRawMessageErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
+            gone()
+        }
         _ => told("read the message of a dead letter", &error),
     })?;
     if found.time.unix_timestamp_nanos().to_string() != nanos { Err(gone()) } else { Ok(Some(found)) }
@@ -109,8 +151,6 @@ pub(super) async fn original(live: &Live, letter: &StreamMessage) -> Result<Opti
 
 #[cfg(test)]
 mod tests {
-    use posthaste_core::broker::Reason;
-
     use super::*;
     use crate::broker::nats::wire::text;
 
@@ -119,6 +159,7 @@ mod tests {
     fn letter(payload: usize, header: usize, error: &str) -> Letter {
         let mut headers = HeaderMap::new();
         headers.insert("own", "x".repeat(header));
+        headers.insert("Nats-Msg-Id", "e1");
         let payload = Bytes::from(vec![b'x'; payload]);
         let body =
             Body { headers: &headers, payload: &payload, subject: "s.t", stream: "S", sequence: 7, nanos: 9 };
@@ -150,6 +191,11 @@ mod tests {
             assert!(wire::size(&letter.message) <= LIMIT);
             assert_eq!(text(&letter.message.headers, ORIGINAL).as_deref(), Some("S/7/9"));
             assert_eq!(text(&letter.message.headers, "own").is_some(), keeps);
+            assert_eq!(
+                wire::event_id(&letter.message.headers).as_deref(),
+                Some("e1"),
+                "it can be chosen by its id"
+            );
             assert!(error_of(&letter).contains("message 7 of the stream \"S\""));
         }
     }

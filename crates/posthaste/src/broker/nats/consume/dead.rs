@@ -5,9 +5,11 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use async_nats::HeaderMap;
 use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
+use bytes::Bytes;
 use futures_util::StreamExt as _;
 use posthaste_core::admin::{
     Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, Pace, Page, Record,
@@ -17,7 +19,7 @@ use posthaste_core::telemetry::field;
 use posthaste_core::time::Timestamp;
 use posthaste_core::{BoxFuture, Error, ErrorKind, Result};
 
-use super::buried::original;
+use super::buried::{Body, original};
 use super::receipt::{moved, published_to};
 use super::told;
 use crate::broker::letter::{self, Fate, LOOK_BYTES_MAX, LOOK_MAX};
@@ -189,7 +191,7 @@ impl NatsBroker {
     }
 
     /// Takes one dead letter out of its stream: for ever, or to be handled again. Answers whether it did: one whose payload is elsewhere
-    /// can only be handled again if that is still there, and fits.
+    /// can only be handled again if that is still there, and none is that could not be buried once more.
     async fn act(
         &self,
         live: &Arc<Live>,
@@ -211,23 +213,38 @@ impl NatsBroker {
                 }
                 found => found?,
             };
-            let is_elsewhere = elsewhere.is_some();
             let (headers, payload) = elsewhere.map_or_else(
                 || (message.headers.clone(), message.payload),
                 |found| (found.headers, found.payload),
             );
             let headers = moved(&headers, &Story::anew(), &published, Some(&once));
-            let letter = Message { subject: again, headers, payload };
-            if is_elsewhere && wire::size(&letter) > live.max_payload() {
+            if !self.can_die_again(live, &message.headers, &headers, &payload, &published) {
                 return Ok(stays(
                     message.sequence,
-                    "it is larger than the server's max_payload with what is written on it",
+                    "if it died once more it could not be buried; raise the server's max_payload",
                 ));
             }
+            let letter = Message { subject: again, headers, payload };
             live.put(letter, self.consume.link.patience()).await?;
         }
         let deleted = stream.delete_message(message.sequence).await;
         deleted.map(|_| true).map_err(|error| told("take a dead letter out of its stream", &error))
+    }
+
+    /// Whether what is to be sent again for this letter, with these headers, can be buried if it dies once more. It could come again for
+    /// ever otherwise.
+    fn can_die_again(
+        &self,
+        live: &Live,
+        letter: &HeaderMap,
+        headers: &HeaderMap,
+        payload: &Bytes,
+        subject: &str,
+    ) -> bool {
+        let consumer = Story::read(|name| wire::text(letter, name)).dead.and_then(|dead| dead.queue);
+        let stream = &self.settings.consuming.again_stream;
+        let body = Body { headers, payload, subject, stream, sequence: 0, nanos: 0 };
+        body.can_die(consumer.as_deref().unwrap_or_default(), live.max_payload())
     }
 
     /// A dead letter as an operator sees it.

@@ -161,7 +161,8 @@ impl NatsFeed {
         self.line.took(&reply);
         let source = Arc::clone(&self.sources[index]);
         let headers = message.headers.unwrap_or_default();
-        let note = format!("{}.{sequence}", source.notes);
+        // A stream that was deleted and made anew counts from 1 again: the time tells its messages from those before.
+        let note = format!("{}.{sequence}.{nanos}", source.notes);
         let hold = Hold {
             line: Arc::clone(&self.line),
             source,
@@ -198,7 +199,7 @@ impl NatsFeed {
                 warn!({ field::ERROR } = %error, "a message could not be put where it belongs; it comes again");
             }
             Chore::Noted(mut hold, note) => {
-                let subject = format!("{}.{}", hold.source.notes, hold.sequence);
+                let subject = format!("{}.{}.{}", hold.source.notes, hold.sequence, hold.nanos);
                 hold.records = self.line.notes.of(subject, note.clone());
                 self.hand_on(*hold, &note);
             }
