@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic where it is surprised")]
 
+#[path = "table_rows/servers.rs"]
+mod servers;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -142,6 +145,48 @@ async fn a_row_that_cannot_be_handed_back_keeps_nobody() {
     );
     assert_eq!(store.settle(&lease, Vec::new(), Then::GiveUp).await.unwrap(), Standing::Held);
     assert_eq!(stand.rows(""), ["a PENDING 1", "b DELIVERING 0", "c PENDING 1", "d PENDING 1"]);
+}
+
+/// A trigger of its owner refuses one of a key, and many others that come first of all.
+#[tokio::test]
+async fn a_row_that_the_table_will_not_have_claimed_keeps_nobody() {
+    let stand = Stand::new("text", "");
+    stand.say(
+        "INSERT INTO openoutbox_events (event_id, partition_key, available_at) VALUES
+            ('a', 'k1', '2026-01-02 00:00:01'), ('b', 'k2', '2026-01-02 00:00:02'), ('b2', 'k2', '2026-01-02 00:00:03'),
+            ('c', 'k3', '2026-01-02 00:00:04');
+         WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 150)
+         INSERT INTO openoutbox_events (event_id) SELECT printf('odd %03d', n) FROM n;
+         CREATE TRIGGER stays BEFORE UPDATE ON openoutbox_events WHEN old.event_id = 'b' OR old.event_id LIKE 'odd%'
+         BEGIN SELECT RAISE(ABORT, 'it stays'); END",
+    );
+    let (store, target) = (stand.open().await, Scripted::new());
+    let once = async |order| {
+        let lane = Lane::named("main").unwrap().order(order).to(Arc::new(target.clone()));
+        Relay::new(Arc::clone(&store) as Arc<dyn Store>).lane(lane).once().await.unwrap().delivered
+    };
+    assert_eq!(once(Order::PerKey).await, 2);
+    assert_eq!(target.acknowledged(), ["a", "c"], "what follows in the key of a refused row waits for it");
+    assert_eq!(once(Order::None).await, 1);
+    let rows = stand.rows("");
+    assert_eq!(rows[..4], ["a DELIVERED 0", "b PENDING 0", "b2 DELIVERED 0", "c DELIVERED 0"]);
+    assert!(rows[4..].iter().all(|row| row.ends_with("PENDING 0")), "{rows:?}");
+}
+
+/// More than can be remembered: a relay says so, and does not look for ever.
+#[tokio::test]
+async fn a_table_that_will_have_nothing_claimed_is_left_alone() {
+    let stand = Stand::new("text", "");
+    stand.say(
+        "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1100)
+         INSERT INTO openoutbox_events (event_id) SELECT printf('%04d', n) FROM n;
+         CREATE TRIGGER stays BEFORE UPDATE ON openoutbox_events BEGIN SELECT RAISE(ABORT, 'it stays'); END",
+    );
+    let (store, target) = (stand.open().await, Scripted::new());
+    let lane = Lane::named("main").unwrap().order(Order::None).to(Arc::new(target));
+    let report = Relay::new(store as Arc<dyn Store>).lane(lane).once().await.unwrap();
+    assert_eq!(report.delivered, 0);
+    assert!(stand.rows("").iter().all(|row| row.ends_with("PENDING 0")));
 }
 
 /// Behind a long backlog it would hold back the followers of its key, all of which a claim would have to pass.

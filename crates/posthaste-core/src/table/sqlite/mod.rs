@@ -26,9 +26,9 @@ pub const TOPIC_FUNCTION: &str = "posthaste_topic_matches";
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SqliteTableSql {
-    /// The ids and weights of rows to claim: now, rows at most.
+    /// The ids and weights of rows to claim: now, rows at most, ids to pass over.
     pub pick: String,
-    /// The same in the order of a key: now, rows at most, own tokens, ids of slow rows.
+    /// The same in the order of a key: now, rows at most, ids to pass over, own tokens, ids of slow rows.
     pub pick_ordered: String,
     /// Leases these rows and answers them: ids, token, now.
     pub take: String,

@@ -140,6 +140,11 @@ impl Driver for Mysql {
         claim::claim(connection, sql, ask).await
     }
 
+    async fn due(&self, sql: &MysqlTableSql, ask: Ask<'_>) -> Result<Option<String>> {
+        let due = claim::due(&mut self.connections.get().await?, sql, ask).await;
+        due.map_err(|error| told(error, sql))
+    }
+
     async fn record(&self, sql: &MysqlTableSql, sorted: &Arc<Sorted>) -> Result<(u64, u64)> {
         settle::record(&mut self.connections.get().await?, sql, sorted).await
     }

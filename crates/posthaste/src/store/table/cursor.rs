@@ -27,8 +27,11 @@ const WHOLE_SHARE_MIN: u32 = 2;
 /// A claim from the beginning that took no longer may follow any empty one.
 const WHOLE_IS_CHEAP: Duration = Duration::from_millis(20);
 
-/// Rows that the table would not have taken back are passed over for so long, and then tried again: their owner may have mended it.
+/// Rows that the table would not have claimed, or taken back, are passed over for so long, and then tried again: their owner may have
+/// mended it.
 const REFUSED_AGAIN_AFTER: Duration = Duration::from_secs(60);
+/// So many that it would not have claimed are remembered: they are values of every claim.
+const PASSED_MAX: usize = 1_000;
 
 /// A token of a claim.
 pub(in crate::store) type Token = Arc<str>;
@@ -54,11 +57,14 @@ struct Held {
     whole_at: Option<Instant>,
     whole_took: Duration,
     sweep_at: Option<Instant>,
+    /// Rows that the table would not have claimed, and since when that is known. Those that are to be tried again stay, so that it is
+    /// not told anew.
+    passed: HashMap<String, Instant>,
     /// How many of the oldest leases that ended the table would not have taken back, and since when that is known.
     refused: Option<(u32, Instant)>,
     /// Where the relay says what it never sent.
     unsent: Option<Arc<Unsent>>,
-    /// A claim was answered before it had looked.
+    /// A claim was answered before it had looked at everything.
     has_missed: bool,
     is_over: bool,
 }
@@ -294,7 +300,8 @@ impl Cursor {
     ) -> Vec<Ticket> {
         let mut held = self.held();
         held.unsure.retain(|unsure| unsure != token);
-        if look == Look::Whole {
+        // One that missed its look has not looked from the beginning either.
+        if look == Look::Whole && !held.has_missed {
             held.whole_took = began.elapsed();
             held.whole_at = Some(Instant::now() + whole_after(held.whole_took));
         }
@@ -306,6 +313,40 @@ impl Cursor {
         rows.map(|(id, attempts)| held.take(id, attempts, token)).collect()
     }
 
+    /// The table would not have the claim with this token: it holds nothing.
+    pub(in crate::store) fn refuse_claim(&self, token: &Token) {
+        self.held().unsure.retain(|unsure| unsure != token);
+    }
+
+    /// The ids of the rows that a claim passes over: the table would not have them claimed.
+    pub(in crate::store) fn passed(&self) -> Vec<String> {
+        let held = self.held();
+        held.passed.iter().filter(|(_, since)| self.is_passed(since)).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Whether a row that was refused then is still passed over: to the end for whoever leaves when nothing is due, or it might never.
+    fn is_passed(&self, since: &Instant) -> bool {
+        !self.owner.stays || since.elapsed() < REFUSED_AGAIN_AFTER
+    }
+
+    /// Claims pass over this row from now on; answers whether that is news, and nothing if they cannot: there are too many of them, or it
+    /// was passed over already and comes all the same.
+    pub(in crate::store) fn pass_over(&self, id: &str) -> Option<bool> {
+        let passed = &mut self.held().passed;
+        let is_new = match passed.get(id) {
+            Some(since) if self.is_passed(since) => return None,
+            known => known.is_none(),
+        };
+        if is_new && passed.len() >= PASSED_MAX {
+            passed.retain(|_, since| self.is_passed(since));
+        }
+        if is_new && passed.len() >= PASSED_MAX {
+            return None;
+        }
+        passed.insert(id.to_owned(), Instant::now());
+        Some(is_new)
+    }
+
     /// The relay is told of the rows of this claim: from now on they may be sent.
     pub(in crate::store) fn hand_out(&self, token: &Token) {
         if let Some(claim) = self.held().claims.get_mut(token) {
@@ -313,8 +354,7 @@ impl Cursor {
         }
     }
 
-    /// Called in a claim that is answered without a look: somebody else's took too long.
-    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "the others wait as long as it takes"))]
+    /// Called in a claim that is answered before it has looked at everything: somebody else's took too long, or too much was refused.
     pub(in crate::store) fn miss(&self) {
         self.held().has_missed = true;
     }

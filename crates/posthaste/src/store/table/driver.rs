@@ -55,13 +55,16 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
     /// Looks for what makes these lanes slow, and for what a crash of the server would lose; each question has an end.
     fn examine(&self, sql: &Self::Sql, lanes: &[LaneSpec]) -> impl Future<Output = Vec<Finding>> + Send;
 
-    /// Leases rows and reads them, in any order.
+    /// Leases rows and reads them, in any order, all or none. `Rejected` if the table will not have it, by whatever rule of its own.
     fn claim(
         &self,
         sql: &Self::Sql,
         ask: Ask<'_>,
         kept: &mut Self::Kept,
     ) -> impl Future<Output = Result<Vec<RawRow>>> + Send;
+
+    /// The id of the first row that a claim would take that asks for the same.
+    fn due(&self, sql: &Self::Sql, ask: Ask<'_>) -> impl Future<Output = Result<Option<String>>> + Send;
 
     /// Records outcomes, all or none, and renews what is old; answers how many rows were recorded and how many renewed. `Rejected`
     /// if the table will not have it, by whatever rule of its own.
@@ -169,6 +172,8 @@ pub(in crate::store) struct Ask<'a> {
     )]
     pub(in crate::store) look: Look,
     pub(in crate::store) is_ordered: bool,
+    /// Ids of rows that are passed over: the table would not have them claimed. In order per key they hold their key all the same.
+    pub(in crate::store) passed: &'a [String],
 }
 
 /// Which rows are taken back.

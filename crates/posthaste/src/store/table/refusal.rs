@@ -23,7 +23,7 @@ const PAUSE_FIRST: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(3600);
 
 /// Whether the database understood and said no; what is merely away or busy is asked again as a whole.
-pub(super) fn is_refusal(error: &Error) -> bool {
+pub(in crate::store) fn is_refusal(error: &Error) -> bool {
     error.kind() == ErrorKind::Rejected
 }
 

@@ -107,13 +107,13 @@ impl<D: Driver> Table<D> {
 }
 
 /// Tells of a row, or of a claim, that is refused, if it is one of the first.
-fn tell(refused: u32, which: Option<&str>, error: &Error, what: &str) {
+pub(super) fn tell(refused: u32, which: Option<&str>, error: &Error, what: &str) {
     if refused <= TOLD_MAX {
         tracing::warn!(event_id = which.unwrap_or_default(), %error, "{what}");
     }
 }
 
-fn tell_how_many(refused: u32, what: &str) {
+pub(super) fn tell_how_many(refused: u32, what: &str) {
     if refused > 0 {
         tracing::warn!(rows = refused, "{what}");
     }

@@ -170,6 +170,11 @@ impl Driver for Sqlite {
         self.write(Kind::Other, move |connection| claim.take(connection)).await
     }
 
+    async fn due(&self, sql: &Self::Sql, ask: Ask<'_>) -> Result<Option<String>> {
+        let claim = work::Claim::new(sql, ask, self.clock.now());
+        self.read(move |connection| claim.first(connection)).await
+    }
+
     async fn record(&self, sql: &Self::Sql, sorted: &Arc<Sorted>) -> Result<(u64, u64)> {
         let (sql, sorted, now) = (Arc::clone(sql), Arc::clone(sorted), self.clock.now());
         self.write(Kind::Settle, move |connection| work::record(connection, &sql, &sorted, now)).await

@@ -20,6 +20,7 @@ pub(super) struct Claim {
     token: Token,
     room: Room,
     is_ordered: bool,
+    passed: String,
     mine: String,
     slow: String,
     now: String,
@@ -33,6 +34,7 @@ impl Claim {
             token: Token::clone(ask.token),
             room: ask.room,
             is_ordered: ask.is_ordered,
+            passed: list(ask.passed),
             mine: list(&mine),
             slow: list(&slow),
             now: text(now),
@@ -55,15 +57,20 @@ impl Claim {
         Ok(self.pick(connection)?.is_empty())
     }
 
+    /// The id of the first row that it would take.
+    pub(super) fn first(&self, connection: &Connection) -> rusqlite::Result<Option<String>> {
+        Ok(self.pick(connection)?.into_iter().next())
+    }
+
     /// As many as fit; one always does.
     fn pick(&self, connection: &Connection) -> rusqlite::Result<Vec<String>> {
         let text = if self.is_ordered { &self.sql.pick_ordered } else { &self.sql.pick };
         let mut statement = connection.prepare_cached(text)?;
         let events = i64::from(self.room.events);
         let mut rows = if self.is_ordered {
-            statement.query((&self.now, events, &self.mine, &self.slow))?
+            statement.query((&self.now, events, &self.passed, &self.mine, &self.slow))?
         } else {
-            statement.query((&self.now, events))?
+            statement.query((&self.now, events, &self.passed))?
         };
         let (mut picked, mut bytes) = (Vec::new(), 0_u64);
         while let Some(row) = rows.next()? {

@@ -150,3 +150,44 @@ async fn what_is_refused_is_passed_over_and_tried_again_after_a_minute() {
     tokio::time::advance(REFUSED_AGAIN_AFTER / 2).await;
     assert_eq!(cursor.refused(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_claimed_is_passed_over_and_tried_again_after_a_minute() {
+    let cursor = cursor();
+    assert_eq!((cursor.pass_over("a"), cursor.passed()), (Some(true), vec!["a".to_owned()]));
+    assert_eq!(cursor.pass_over("a"), None, "it comes although it is passed over");
+    tokio::time::advance(REFUSED_AGAIN_AFTER).await;
+    assert!(cursor.passed().is_empty());
+    assert_eq!(cursor.pass_over("a"), Some(false), "that is told already");
+    for n in 1..PASSED_MAX {
+        assert_eq!(cursor.pass_over(&n.to_string()), Some(true));
+    }
+    assert_eq!(cursor.pass_over("one more"), None, "there are too many");
+    tokio::time::advance(REFUSED_AGAIN_AFTER).await;
+    assert_eq!(cursor.pass_over("one more"), Some(true), "what may have been mended makes room");
+    let once = Cursor::new(LaneSpec::new("main".parse().unwrap()), Owner::new("r").passing());
+    once.pass_over("a");
+    tokio::time::advance(REFUSED_AGAIN_AFTER).await;
+    assert_eq!(once.passed(), ["a"], "one pass ends, however long it takes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_the_table_refused_holds_nothing() {
+    let cursor = cursor();
+    cursor.begin_claim(&"t".into());
+    cursor.refuse_claim(&"t".into());
+    assert!(cursor.left(25).unsure.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_missed_its_look_has_not_looked_from_the_beginning() {
+    let cursor = cursor();
+    let (token, latest): (Token, _) = ("t".into(), Timestamp::from_micros(10_000_000));
+    cursor.begin_claim(&token);
+    cursor.end_claim(&token, Instant::now(), Look::Whole, [("a", 0)].into_iter(), Some(latest));
+    tokio::time::advance(WHOLE_EVERY_MIN).await;
+    cursor.begin_claim(&token);
+    cursor.miss();
+    cursor.end_claim(&token, Instant::now(), Look::Whole, [].into_iter(), None);
+    assert_eq!((cursor.has_missed(), cursor.look()), (true, Look::Whole));
+}
