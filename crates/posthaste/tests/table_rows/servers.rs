@@ -117,7 +117,8 @@ impl Scope {
     }
 
     async fn open(&self) -> Arc<dyn Backend> {
-        let table = TableOptions::new(Profile::open_outbox());
+        let mut table = TableOptions::new(Profile::open_outbox());
+        table.sweep_rows = 2;
         open_table(&self.url(), table, StoreOptions::default()).await.unwrap()
     }
 }
@@ -217,3 +218,38 @@ async fn an_old_row_that_breaks_a_new_check_keeps_nobody() {
     assert_eq!(scope.rows().await, ["a DELIVERED 0", "b PENDING 0", "c DELIVERED 0"]);
     scope.end().await;
 }
+
+/// A trigger takes the change of one back and says nothing, and refuses that of another.
+async fn stuck_leases(scope: &Scope) {
+    scope
+        .say(
+            "INSERT INTO openoutbox_events (event_id, status, locked_by, locked_at) VALUES
+                ('a', 'DELIVERING', 'crashed', '2026-01-01'), ('b', 'DELIVERING', 'crashed', '2026-01-01'),
+                ('c', 'DELIVERING', 'crashed', '2026-01-01'), ('d', 'DELIVERING', 'crashed', '2026-01-01'),
+                ('e', 'DELIVERING', 'crashed', '2026-01-02')",
+        )
+        .await;
+    scope.refuse("OLD.event_id = 'c' AND NEW.status = 'PENDING'").await;
+    let back = match scope {
+        Scope::Postgres { .. } => {
+            "CREATE FUNCTION back() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN OLD; END $$;
+             CREATE TRIGGER back BEFORE UPDATE ON openoutbox_events FOR EACH ROW WHEN (OLD.event_id = 'b') EXECUTE FUNCTION back()"
+        }
+        Scope::Mariadb { .. } => {
+            "CREATE TRIGGER back BEFORE UPDATE ON openoutbox_events FOR EACH ROW
+                 IF OLD.event_id = 'b' THEN SET NEW.status = OLD.status, NEW.locked_at = OLD.locked_at, NEW.attempts = OLD.attempts; END IF"
+        }
+    };
+    scope.say(back).await;
+    let (store, target) = (scope.open().await, Scripted::new());
+    let once = tokio::time::timeout(super::DEADLINE, once(&store, Order::None, &target)).await;
+    assert_eq!(once.expect("a sweep ends"), 3);
+    let stay = ["b DELIVERING 0", "c DELIVERING 0"];
+    assert_eq!(scope.rows().await, ["a DELIVERED 1", stay[0], stay[1], "d DELIVERED 1", "e DELIVERED 1"]);
+}
+
+on_both!(
+    stuck_leases,
+    a_row_that_postgres_takes_back_in_silence_ends_no_sweep,
+    a_row_that_mariadb_takes_back_in_silence_ends_no_sweep
+);

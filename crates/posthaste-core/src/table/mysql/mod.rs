@@ -76,11 +76,14 @@ pub struct MysqlTableSql {
     pub held_by: MysqlText,
     /// Renews leases: ids, tokens.
     pub renewed: MysqlText,
-    /// Locks rows whose lease has ended and answers their ids and whether they die by it: milliseconds, rows at most, budget,
-    /// how many are passed over.
+    /// The ids of rows whose lease has ended: milliseconds, rows at most, how many are passed over.
     pub expired: MysqlText,
+    /// Locks those of them and answers their ids and whether they die by it: ids, milliseconds, budget.
+    pub lock_expired: MysqlText,
     /// Takes back rows that are locked by that: ids, budget.
     pub sweep: MysqlText,
+    /// How many of these rows are delivering all the same: ids.
+    pub still: MysqlText,
     /// Counts the rows by state.
     pub counts: MysqlText,
     /// Count at most [`COUNTED_MAX`](Self::COUNTED_MAX) rows that are pending, delivering, dead, and in a state that the profile does not
@@ -177,7 +180,9 @@ impl MysqlTableSql {
             held_by: made(settle::held_by(s)),
             renewed: made(settle::renewed(s)),
             expired: made(settle::expired(s)),
+            lock_expired: made(settle::lock_expired(s)),
             sweep: made(settle::sweep(s)),
+            still: made(settle::still(s)),
             counts: made(text::counts(s, &due(s), &micros(&column(s, Column::CreatedAt)))),
             few: few(s).map(made),
             insert: made(settle::insert(s, &insert_columns)),

@@ -48,8 +48,8 @@ pub struct PostgresTableSql {
     pub released_claims: String,
     /// Renews leases: ids, tokens.
     pub renewed: String,
-    /// Takes back what is leased for too long: milliseconds, rows at most, budget, how many are passed over. Answers whether each is
-    /// dead.
+    /// Takes back what is leased for too long: milliseconds, rows at most, budget, how many are passed over. Answers how many were there,
+    /// how many nobody else had locked, how many of those are delivering no more, and how many are dead.
     pub sweep: String,
     /// The id of one that is leased for too long: milliseconds, how many are passed over.
     pub expired_id: String,

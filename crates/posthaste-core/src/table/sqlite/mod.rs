@@ -51,7 +51,7 @@ pub struct SqliteTableSql {
     /// Takes back what was leased before: cutoff, rows at most, budget, now, how many are passed over, when they are due.
     /// Answers whether each is dead.
     pub sweep: String,
-    /// Whether something was leased before: cutoff.
+    /// How many were leased before: cutoff.
     pub expired: String,
     /// The id of one that was leased before: cutoff, how many are passed over.
     pub expired_id: String,
@@ -101,7 +101,7 @@ impl SqliteTableSql {
             released_claims: released_claims(s),
             renewed: renewed(s),
             sweep: sweep(s),
-            expired: format!("SELECT EXISTS (SELECT 1 {})", expired(s)),
+            expired: format!("SELECT count(*) {}", expired(s)),
             expired_id: expired_id(s),
             counts: text::counts(s, &due(s, "?1"), &millis(&format!("t.{}", s.needed(Column::CreatedAt)))),
             ends: format!(

@@ -35,7 +35,7 @@ use self::error::{Db, explain, told};
 use self::pool::{Connection, Connections};
 use super::table::count::Counted;
 use super::table::cursor::{Left, Sorted};
-use super::table::driver::{Ask, Driver, Question, Seen, Sweep, Terminal, Wish};
+use super::table::driver::{Ask, Driver, Question, Seen, Sweep, Swept, Terminal, Wish};
 use super::table::engine::Table;
 use super::table::examine::ASK_WITHIN;
 use super::table::ledger::Ledger;
@@ -157,7 +157,7 @@ impl Driver for Mysql {
         settle::hand_back(&mut self.connections.get().await?, sql, &left).await
     }
 
-    async fn sweep(&self, sql: &MysqlTableSql, sweep: Sweep) -> Result<(u64, u64)> {
+    async fn sweep(&self, sql: &MysqlTableSql, sweep: Sweep) -> Result<Swept> {
         settle::sweep(&mut self.connections.get().await?, sql, sweep).await
     }
 

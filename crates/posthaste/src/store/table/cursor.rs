@@ -60,10 +60,14 @@ struct Held {
     /// Rows that the table would not have claimed, and since when that is known. Those that are to be tried again stay, so that it is
     /// not told anew.
     passed: HashMap<String, Instant>,
-    /// How many of the oldest leases that ended the table would not have taken back, and since when that is known.
-    refused: Option<(u32, Instant)>,
-    /// Where the relay says what it never sent.
+    /// How many of the oldest leases that ended the table would not have taken back,
+    refused: u32,
+    /// and since when that is known of all of them.
+    refused_since: Option<Instant>,
+    /// Where the relay says what it never sent,
     unsent: Option<Arc<Unsent>>,
+    /// and what it said.
+    never_sent: HashSet<Ticket>,
     /// A claim was answered before it had looked at everything.
     has_missed: bool,
     is_over: bool,
@@ -154,6 +158,11 @@ impl Sorted {
         self.renewed.clear();
         self.renewing.clear();
         self
+    }
+
+    /// The same, and nothing but the leases of these rows is renewed by it.
+    pub(in crate::store) fn renewals(&self, renewed: &[String]) -> Self {
+        Self { tokens: self.tokens.clone(), renewed: renewed.to_vec(), ..Self::default() }
     }
 
     /// How many rows should be recorded.
@@ -418,10 +427,13 @@ impl Cursor {
 
     /// Everything that is still in its hands, and after how many attempts a row is dead.
     pub(in crate::store) fn left(&self, budget: u32) -> Left {
-        let held = self.held();
-        let unsent: HashSet<_> = held.unsent.iter().flat_map(|unsent| unsent.take()).collect();
+        let mut held = self.held();
+        let said: Vec<_> = held.unsent.iter().flat_map(|unsent| unsent.take()).collect();
+        // It is said once, and handing back may take more than one try.
+        held.never_sent.extend(said);
         let is_unsent = |(ticket, row): &(&Ticket, &Row)| {
-            unsent.contains(*ticket) || held.claims.get(&row.token).is_some_and(|claim| !claim.is_handed_out)
+            held.never_sent.contains(*ticket)
+                || held.claims.get(&row.token).is_some_and(|claim| !claim.is_handed_out)
         };
         let (unsent, sent): (Vec<_>, Vec<_>) = held.rows.iter().partition(is_unsent);
         let ids = |rows: Vec<(&Ticket, &Row)>| rows.iter().map(|(_, row)| row.id.to_string()).collect();
@@ -437,16 +449,19 @@ impl Cursor {
     /// How many of the oldest leases that ended need not be tried now: the table would not have them taken back.
     pub(in crate::store) fn refused(&self) -> u32 {
         let mut held = self.held();
-        let is_old = |(_, since): &mut (u32, Instant)| since.elapsed() >= REFUSED_AGAIN_AFTER;
-        held.refused.take_if(is_old);
-        held.refused.map_or(0, |(rows, _)| rows)
+        if held.refused_since.take_if(|since| since.elapsed() >= REFUSED_AGAIN_AFTER).is_some() {
+            held.refused = 0;
+        }
+        held.refused
     }
 
-    /// So many of the oldest are refused.
-    pub(in crate::store) fn note_refused(&self, rows: u32) {
+    /// So many of the oldest are refused, of all that there are or as far as a sweep came. One that did not come to the end goes on there
+    /// next time, however long that takes: begun anew every minute, it would never see what is behind many of them.
+    pub(in crate::store) fn note_refused(&self, rows: u32, is_all: bool) {
         let mut held = self.held();
-        let since = held.refused.map_or_else(Instant::now, |(_, since)| since);
-        held.refused = (rows > 0).then_some((rows, since));
+        held.refused = rows;
+        let since = held.refused_since.filter(|_| rows > 0);
+        held.refused_since = (is_all && rows > 0).then(|| since.unwrap_or_else(Instant::now));
     }
 
     /// Nothing is in its hands any more.
@@ -456,6 +471,7 @@ impl Cursor {
         held.tickets.clear();
         held.claims.clear();
         held.unsure.clear();
+        held.never_sent.clear();
     }
 
     /// Whether leases that have ended should be looked for now; whoever hears so does it.

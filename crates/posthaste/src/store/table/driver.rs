@@ -84,9 +84,9 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
         kept: &mut Self::Kept,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// Takes back rows whose lease has ended, the oldest first, all or none; answers how many, and how many of them died. `Rejected`
-    /// if the table will not have it.
-    fn sweep(&self, sql: &Self::Sql, sweep: Sweep) -> impl Future<Output = Result<(u64, u64)>> + Send;
+    /// Takes back rows whose lease has ended, the oldest first, but what others have locked. `Rejected`, and nothing is taken back, if the
+    /// table will not have it.
+    fn sweep(&self, sql: &Self::Sql, sweep: Sweep) -> impl Future<Output = Result<Swept>> + Send;
 
     /// The id of the first row that a sweep would take back.
     fn expired(&self, sql: &Self::Sql, sweep: Sweep) -> impl Future<Output = Result<Option<String>>> + Send;
@@ -187,6 +187,19 @@ pub(in crate::store) struct Sweep {
     pub(in crate::store) passed: u32,
     /// After so many attempts a row is dead.
     pub(in crate::store) budget: u32,
+}
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::store) struct Swept {
+    /// So many rows were there for it,
+    pub(in crate::store) looked: u64,
+    /// so many of them were taken back,
+    pub(in crate::store) rows: u64,
+    /// of which so many died,
+    pub(in crate::store) dead: u64,
+    /// and so many are as they were, and nobody says why: a trigger took it back, or left them out.
+    pub(in crate::store) stuck: u64,
 }
 
 /// Which rows an operator means.

@@ -156,13 +156,14 @@ impl<D: Driver> Table<D> {
             let mut memory = self.memory();
             // Whoever dropped its lease without a word holds a connection no longer; its rows wait for their lease to end.
             memory.leases.retain(|run, other| *run == owner.run || Arc::strong_count(&other.cursor) > 1);
-            memory.leases.insert(owner.run.clone(), Arc::clone(&driving))
+            memory.leases.get(&owner.run).cloned()
         };
         if let Some(before) = before {
-            // What it held is unknown now: it may have been sent.
+            // What it held is unknown now: it may have been sent. If this fails, it is known for the next try.
             before.cursor.end();
             self.hand_back(&before).await?;
         }
+        self.memory().leases.insert(owner.run.clone(), Arc::clone(&driving));
         // Listens before the first claim, so that no publish between a claim and a wait goes unheard.
         self.waiting.listen(&lane.name, &self.signal);
         cursor.sweep_is_due();
@@ -173,7 +174,7 @@ impl<D: Driver> Table<D> {
     fn driving(&self, lease: &Lease) -> Result<Arc<Driving<D>>> {
         let cursor = Cursor::of(lease)?;
         let driving = self.memory().leases.get(&cursor.owner.run).cloned();
-        let driving = driving.filter(|driving| Arc::ptr_eq(&driving.cursor, &cursor));
+        let driving = driving.filter(|driving| Arc::ptr_eq(&driving.cursor, &cursor) && !cursor.is_over());
         driving.ok_or_else(|| Error::conflict("the lease is over: this relay acquired anew"))
     }
 
@@ -271,9 +272,6 @@ impl<D: Driver> Table<D> {
     async fn record(&self, lease: &Lease, outcomes: Vec<Settled>, then: Then) -> Result<Standing> {
         let Ok(driving) = self.driving(lease) else { return Ok(Standing::Lost) };
         let cursor = &driving.cursor;
-        if cursor.is_over() {
-            return Ok(Standing::Lost);
-        }
         let sorted = Arc::new(cursor.sort(&outcomes));
         let (standing, lost) = match self.driver.record(&driving.sql, &sorted).await {
             Ok((recorded, renewed)) => {

@@ -35,7 +35,7 @@ use super::error::explain;
 use super::pool::{Connection, Connections};
 use crate::store::table::count::Counted;
 use crate::store::table::cursor::{Left, Sorted};
-use crate::store::table::driver::{Ask, Driver, Question, Seen, Sweep, Terminal, Wish};
+use crate::store::table::driver::{Ask, Driver, Question, Seen, Sweep, Swept, Terminal, Wish};
 use crate::store::table::engine::Table;
 use crate::store::table::ledger::Ledger;
 use crate::store::table::refusal::is_refusal;
@@ -148,10 +148,15 @@ impl Driver for Postgres {
     }
 
     async fn hand_back(&self, sql: &PostgresTableSql, left: Left, kept: &mut Self::Kept) -> Result<()> {
-        asked!(self.connections, |on| settle::hand_back(on, kept.as_ref(), sql, &left))
+        let handed_back = asked!(self.connections, |on| settle::hand_back(on, kept.as_ref(), sql, &left));
+        if handed_back.as_ref().is_err_and(|error| !is_refusal(error)) {
+            // It may be cut; the next try is made without it.
+            *kept = None;
+        }
+        handed_back
     }
 
-    async fn sweep(&self, sql: &PostgresTableSql, sweep: Sweep) -> Result<(u64, u64)> {
+    async fn sweep(&self, sql: &PostgresTableSql, sweep: Sweep) -> Result<Swept> {
         asked!(self.connections, |on| settle::sweep(on, sql, sweep))
     }
 
