@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic where it is surprised")]
 
+#[path = "table_rows/servers.rs"]
+mod servers;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -144,6 +147,48 @@ async fn a_row_that_cannot_be_handed_back_keeps_nobody() {
     assert_eq!(stand.rows(""), ["a PENDING 1", "b DELIVERING 0", "c PENDING 1", "d PENDING 1"]);
 }
 
+/// A trigger of its owner refuses one of a key, and many others that come first of all.
+#[tokio::test]
+async fn a_row_that_the_table_will_not_have_claimed_keeps_nobody() {
+    let stand = Stand::new("text", "");
+    stand.say(
+        "INSERT INTO openoutbox_events (event_id, partition_key, available_at) VALUES
+            ('a', 'k1', '2026-01-02 00:00:01'), ('b', 'k2', '2026-01-02 00:00:02'), ('b2', 'k2', '2026-01-02 00:00:03'),
+            ('c', 'k3', '2026-01-02 00:00:04');
+         WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 150)
+         INSERT INTO openoutbox_events (event_id) SELECT printf('odd %03d', n) FROM n;
+         CREATE TRIGGER stays BEFORE UPDATE ON openoutbox_events WHEN old.event_id = 'b' OR old.event_id LIKE 'odd%'
+         BEGIN SELECT RAISE(ABORT, 'it stays'); END",
+    );
+    let (store, target) = (stand.open().await, Scripted::new());
+    let once = async |order| {
+        let lane = Lane::named("main").unwrap().order(order).to(Arc::new(target.clone()));
+        Relay::new(Arc::clone(&store) as Arc<dyn Store>).lane(lane).once().await.unwrap().delivered
+    };
+    assert_eq!(once(Order::PerKey).await, 2);
+    assert_eq!(target.acknowledged(), ["a", "c"], "what follows in the key of a refused row waits for it");
+    assert_eq!(once(Order::None).await, 1);
+    let rows = stand.rows("");
+    assert_eq!(rows[..4], ["a DELIVERED 0", "b PENDING 0", "b2 DELIVERED 0", "c DELIVERED 0"]);
+    assert!(rows[4..].iter().all(|row| row.ends_with("PENDING 0")), "{rows:?}");
+}
+
+/// More than can be remembered: a relay says so, and does not look for ever.
+#[tokio::test]
+async fn a_table_that_will_have_nothing_claimed_is_left_alone() {
+    let stand = Stand::new("text", "");
+    stand.say(
+        "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1100)
+         INSERT INTO openoutbox_events (event_id) SELECT printf('%04d', n) FROM n;
+         CREATE TRIGGER stays BEFORE UPDATE ON openoutbox_events BEGIN SELECT RAISE(ABORT, 'it stays'); END",
+    );
+    let (store, target) = (stand.open().await, Scripted::new());
+    let lane = Lane::named("main").unwrap().order(Order::None).to(Arc::new(target));
+    let report = Relay::new(store as Arc<dyn Store>).lane(lane).once().await.unwrap();
+    assert_eq!(report.delivered, 0);
+    assert!(stand.rows("").iter().all(|row| row.ends_with("PENDING 0")));
+}
+
 /// Behind a long backlog it would hold back the followers of its key, all of which a claim would have to pass.
 #[tokio::test]
 async fn what_a_lease_that_ended_gives_back_comes_before_what_came_later() {
@@ -270,4 +315,80 @@ async fn what_was_claimed_and_never_sent_is_no_attempt_after_the_store_failed() 
     let lane = Lane::named("main").unwrap().order(Order::PerKey).to(Arc::new(target.clone()));
     let relay = Relay::new(Arc::new(failing)).lane(lane);
     run_until(relay, stand.until(&["1 DELIVERED 1", "2 DELIVERED 1", "3 DELIVERED 0"])).await;
+}
+
+/// The first of a key failed, the others go behind it; the settle that says so fails.
+#[tokio::test]
+async fn what_waits_behind_a_failed_row_is_no_attempt_after_the_settle_failed() {
+    let stand = Stand::new("text", "");
+    let row = |n: u32| format!("('{n}', 'k', '2026-01-01 00:00:0{n}')");
+    let rows = [row(1), row(2), row(3)].join(", ");
+    stand.say(&format!("INSERT INTO openoutbox_events (event_id, partition_key, created_at) VALUES {rows}"));
+    let failing = Failing { inner: stand.open().await, next_settle_fails: AtomicBool::new(true) };
+    let target = Scripted::new().script("1", [Say::Failed]);
+    let lane = Lane::named("main").unwrap().order(Order::PerKey).to(Arc::new(target.clone()));
+    let relay = Relay::new(Arc::new(failing)).lane(lane);
+    run_until(relay, stand.until(&["1 DELIVERED 1", "2 DELIVERED 0", "3 DELIVERED 0"])).await;
+}
+
+/// Somebody holds the file for too long when a relay comes back.
+#[tokio::test]
+async fn what_could_not_be_handed_back_at_once_is_handed_back_later() {
+    let stand = Stand::new("text", "");
+    stand.say("INSERT INTO openoutbox_events (event_id) VALUES ('sent'), ('unsent')");
+    let mut how = StoreOptions::default();
+    how.busy_timeout = Duration::from_millis(50);
+    let url = format!("sqlite://{}", stand.file().display());
+    let store = open_table(&url, TableOptions::new(stand.profile.clone()), how).await.unwrap();
+    let owner = Owner::new("r");
+    let lease = acquire(&*store, &owner).await;
+    let claimed = store.claim(&lease, ROOM).await.unwrap();
+    let is_unsent = |claimed: &&Claimed| claimed.parcel.envelope.id == "unsent";
+    lease.note_unsent(claimed.iter().filter(is_unsent).map(|claimed| claimed.ticket));
+    let busy = Connection::open(stand.file()).unwrap();
+    busy.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = store.acquire(&main_lane(), &owner).await.map(drop).unwrap_err();
+    assert!(error.retryable(), "{error}");
+    busy.execute_batch("ROLLBACK").unwrap();
+    acquire(&*store, &owner).await;
+    assert_eq!(stand.rows(""), ["sent PENDING 1", "unsent PENDING 0"]);
+}
+
+#[tokio::test]
+async fn a_row_that_a_trigger_takes_back_in_silence_ends_no_sweep() {
+    let stand = Stand::new("text", "");
+    stand.say(
+        "INSERT INTO openoutbox_events (event_id, status, locked_by, locked_at) VALUES
+            ('a', 'DELIVERING', 'crashed', '2026-01-01'), ('b', 'DELIVERING', 'crashed', '2026-01-01'),
+            ('c', 'DELIVERING', 'crashed', '2026-01-01');
+         CREATE TRIGGER back AFTER UPDATE ON openoutbox_events WHEN old.event_id = 'a' BEGIN
+             UPDATE openoutbox_events SET status = old.status, locked_by = old.locked_by, locked_at = old.locked_at,
+                 attempts = old.attempts WHERE event_id = 'a'; END",
+    );
+    let url = format!("sqlite://{}", stand.file().display());
+    let mut table = TableOptions::new(stand.profile.clone());
+    table.sweep_rows = 1;
+    let store = open_table(&url, table, StoreOptions::default()).await.unwrap();
+    let acquired = tokio::time::timeout(DEADLINE, acquire(&*store, &Owner::new("r"))).await;
+    acquired.expect("a sweep ends");
+    assert_eq!(stand.rows(""), ["a DELIVERING 0", "b PENDING 1", "c PENDING 1"]);
+}
+
+#[tokio::test]
+async fn a_lease_that_the_table_will_not_have_renewed_ends_no_other() {
+    let stand = Stand::new("text", "");
+    stand.say(
+        "INSERT INTO openoutbox_events (event_id) VALUES ('a'), ('b'), ('c');
+         CREATE TRIGGER stays BEFORE UPDATE OF locked_at ON openoutbox_events
+         WHEN old.event_id = 'b' AND old.status = 'DELIVERING' AND new.status = 'DELIVERING'
+         BEGIN SELECT RAISE(ABORT, 'it stays'); END",
+    );
+    let store = stand.open().await;
+    let lease = acquire(&*store, &Owner::new("r")).await;
+    assert_eq!(store.claim(&lease, ROOM).await.unwrap().len(), 3);
+    stand.say("CREATE TABLE leased AS SELECT event_id, locked_at FROM openoutbox_events");
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert_eq!(store.settle(&lease, Vec::new(), Then::Hold).await.unwrap(), Standing::Held);
+    let is_renewed = "|| ' ' || (locked_at > (SELECT l.locked_at FROM leased l WHERE l.event_id = openoutbox_events.event_id))";
+    assert_eq!(stand.rows(is_renewed), ["a DELIVERING 0 1", "b DELIVERING 0 0", "c DELIVERING 0 1"]);
 }

@@ -56,7 +56,9 @@ impl Tender<'_> {
             return Ok(Report { lanes_skipped: 1, ..Report::default() });
         };
         let mut drive = Drive::new(self, &lease, since, Until::Idle);
-        match drive.run(&mut stopped).await? {
+        let end = drive.run(&mut stopped).await;
+        note_unsent(&lease, &mut drive, &end);
+        match end? {
             End::Lost => {
                 Err(Error::conflict(format!("lane {:?} was taken over meanwhile", self.lane.name().as_str())))
             }
@@ -82,10 +84,7 @@ impl Tender<'_> {
         self.meters.state(State::Active);
         let mut drive = Drive::new(self, &lease, since, Until::Stopped);
         let end = drive.run(stopped).instrument(span.clone()).await;
-        if matches!(end, Err(_) | Ok(End::Lost)) {
-            // What was never sent need not count as an attempt when it is taken back.
-            lease.note_unsent(drive.unsent());
-        }
+        note_unsent(&lease, &mut drive, &end);
         if drive.has_settled() {
             // The store did its work meanwhile: what fails now is a new outage, with a log line and short pauses of its own.
             outage.over();
@@ -144,6 +143,13 @@ enum Turn {
     Driven,
     NotOurs,
     Stopped,
+}
+
+/// What was never sent need not count as an attempt when it is taken back.
+fn note_unsent(lease: &Lease, drive: &mut Drive<'_>, end: &Result<End>) {
+    if matches!(end, Err(_) | Ok(End::Lost)) {
+        lease.note_unsent(drive.unsent());
+    }
 }
 
 /// Waits, but not longer than until the stop; answers whether it is there.

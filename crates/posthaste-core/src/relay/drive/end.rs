@@ -25,10 +25,11 @@ impl Drive<'_> {
 
     /// What was claimed and never sent, where the lease cannot be given up any more.
     pub(in crate::relay) fn unsent(&mut self) -> Vec<Ticket> {
-        let mut unsent = self.window.take_unsent();
-        let is_unsent = |settled: &&Settled| matches!(settled.outcome, Outcome::Released | Outcome::Behind);
-        unsent.extend(self.outcomes.iter().filter(is_unsent).map(|settled| settled.ticket));
-        unsent
+        let mut tickets = self.window.take_unsent();
+        tickets.extend(unsent(&self.outcomes));
+        // What was handed in to a settle that failed was not sent either.
+        tickets.extend(self.settling.take().into_iter().flat_map(|settling| settling.unsent));
+        tickets
     }
 
     /// Whether there is nothing left to wait for.
@@ -78,4 +79,10 @@ impl Drive<'_> {
         let standing = self.settings.store.settle(self.lease, outcomes, then).await?;
         Ok(self.settled(standing)?.unwrap_or(end))
     }
+}
+
+/// The events among these that were never sent.
+pub(super) fn unsent(outcomes: &[Settled]) -> impl Iterator<Item = Ticket> {
+    let is_unsent = |settled: &&Settled| matches!(settled.outcome, Outcome::Released | Outcome::Behind);
+    outcomes.iter().filter(is_unsent).map(|settled| settled.ticket)
 }

@@ -30,7 +30,7 @@ use super::window::Window;
 use super::{Report, Settings};
 use crate::heartbeat::Heartbeat;
 use crate::outage::Outage;
-use crate::store::{Claimed, Lease, Settled, Standing};
+use crate::store::{Claimed, Lease, Settled, Standing, Ticket};
 use crate::{BoxFuture, Result};
 
 /// How often a lane may be read past busy keys: so many times its window.
@@ -71,6 +71,8 @@ struct Settling {
     letters: Vec<(bool, Letter)>,
     dead_keys: Vec<String>,
     unrecorded: bool,
+    /// What was never sent, should the settle fail.
+    unsent: Vec<Ticket>,
 }
 
 pub(super) struct Drive<'a> {

@@ -3,6 +3,7 @@
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::end::unsent;
 use super::{Drive, End, Leaving, Settling, Until};
 use crate::lane::Order;
 use crate::relay::meters::Tally;
@@ -54,6 +55,7 @@ impl Drive<'_> {
             letters: std::mem::take(&mut self.letters),
             dead_keys: std::mem::take(&mut self.dead_keys),
             unrecorded: std::mem::take(&mut self.unrecorded),
+            unsent: unsent(&outcomes).collect(),
         });
         outcomes
     }
@@ -64,6 +66,8 @@ impl Drive<'_> {
         let now = Instant::now();
         self.meters.settled(now - settling.since);
         if standing == Standing::Lost {
+            // Nothing was recorded.
+            self.settling = Some(settling);
             return Ok(Some(End::Lost));
         }
         self.pace.settled(settling.since, now);

@@ -8,18 +8,20 @@ use super::{
 use crate::table::text::{also_set, tie};
 use crate::table::{Column, Shape};
 
-/// Pending rows that are due, in the order of their time: at most so many (`?1`), since a place (`?2`) unless from the start.
+/// Pending rows that are due, in the order of their time: at most so many (`?1`), since a place (`?2`) unless from the start, but
+/// so many that the table would not have claimed (`?3` and on).
 ///
 /// Under `READ COMMITTED` only the rows themselves are locked. Those of others are skipped.
-pub(super) fn pick(shape: &Shape, from_start: bool) -> String {
-    format!("{} FOR UPDATE SKIP LOCKED", picked(shape, from_start, "", ""))
+pub(super) fn pick(shape: &Shape, from_start: bool, passed: usize) -> String {
+    format!("{} FOR UPDATE SKIP LOCKED", picked(shape, from_start, "", &but_ids(shape, 3, passed)))
 }
 
-/// The same for an order by key, after so many (`?3`), without those that were never tried of some keys (`?4` and on): what it is
-/// worth is decided by [`open_of_keys`]. Relays claim one after another, so nothing is locked: a lock would be held on what is
-/// only looked at.
-pub(super) fn pick_ordered(shape: &Shape, from_start: bool, left_out: usize) -> String {
-    let Some(key) = shape.order_column() else { return picked(shape, from_start, "", "") };
+/// The same for an order by key, after so many (`?3`), without so many that the table would not have claimed (`?4` and on), and
+/// those that were never tried of some keys (after them): what it is worth is decided by [`open_of_keys`]. Relays claim one after
+/// another, so nothing is locked: a lock would be held on what is only looked at.
+pub(super) fn pick_ordered(shape: &Shape, from_start: bool, passed: usize, left_out: usize) -> String {
+    let but = but_ids(shape, 4, passed);
+    let Some(key) = shape.order_column() else { return picked(shape, from_start, "", &but) };
     let columns = format!(
         ", {}, {}, CAST({} > 0 AS SIGNED), {}",
         as_text(shape, key),
@@ -28,12 +30,23 @@ pub(super) fn pick_ordered(shape: &Shape, from_start: bool, left_out: usize) -> 
         micros(&column(shape, Column::AvailableAt))
     );
     let but = if left_out == 0 {
-        String::new()
+        but
     } else {
-        let (keys, key) = (values(shape, key, 4, left_out), column(shape, key));
-        format!(" AND ({} > 0 OR {key} IS NULL OR {key} NOT IN ({keys}))", column(shape, Column::Attempts))
+        let (keys, key) = (values(shape, key, 4 + passed, left_out), column(shape, key));
+        format!(
+            "{but} AND ({} > 0 OR {key} IS NULL OR {key} NOT IN ({keys}))",
+            column(shape, Column::Attempts)
+        )
     };
     format!("{} OFFSET ?3", picked(shape, from_start, &columns, &but))
+}
+
+/// Without so many ids, from this number on. They are values, which the server sorts once; a list in JSON it would read for every row.
+fn but_ids(shape: &Shape, first: usize, count: usize) -> String {
+    if count == 0 {
+        return String::new();
+    }
+    format!(" AND {} NOT IN ({})", column(shape, Column::Id), values(shape, Column::Id, first, count))
 }
 
 /// Values for a column, from this number on.

@@ -54,10 +54,6 @@ impl MysqlText {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct MysqlTableSql {
-    /// Locks rows to claim and answers their ids and weights: rows at most, place in microseconds since 1970.
-    pub pick: MysqlText,
-    /// The same from the beginning.
-    pub pick_from_start: MysqlText,
     /// The name of the lock by which claims in order come one after another.
     pub order_lock: String,
     /// Leases rows that are pending: ids, token.
@@ -80,11 +76,14 @@ pub struct MysqlTableSql {
     pub held_by: MysqlText,
     /// Renews leases: ids, tokens.
     pub renewed: MysqlText,
-    /// Locks rows whose lease has ended and answers their ids and whether they die by it: milliseconds, rows at most, budget,
-    /// how many are passed over.
+    /// The ids of rows whose lease has ended: milliseconds, rows at most, how many are passed over.
     pub expired: MysqlText,
+    /// Locks those of them and answers their ids and whether they die by it: ids, milliseconds, budget.
+    pub lock_expired: MysqlText,
     /// Takes back rows that are locked by that: ids, budget.
     pub sweep: MysqlText,
+    /// How many of these rows are delivering all the same: ids.
+    pub still: MysqlText,
     /// Counts the rows by state.
     pub counts: MysqlText,
     /// Count at most [`COUNTED_MAX`](Self::COUNTED_MAX) rows that are pending, delivering, dead, and in a state that the profile does not
@@ -169,8 +168,6 @@ impl MysqlTableSql {
         let insert_columns = text::insert_columns(s);
         let made = |numbered: String| MysqlText::of(&indexes.put_into(&numbered));
         Self {
-            pick: made(claim::pick(s, false)),
-            pick_from_start: made(claim::pick(s, true)),
             order_lock: format!("posthaste {}", s.profile.table.to_string().to_lowercase()),
             take: made(claim::take(s)),
             read: made(claim::read(s)),
@@ -183,7 +180,9 @@ impl MysqlTableSql {
             held_by: made(settle::held_by(s)),
             renewed: made(settle::renewed(s)),
             expired: made(settle::expired(s)),
+            lock_expired: made(settle::lock_expired(s)),
             sweep: made(settle::sweep(s)),
+            still: made(settle::still(s)),
             counts: made(text::counts(s, &due(s), &micros(&column(s, Column::CreatedAt)))),
             few: few(s).map(made),
             insert: made(settle::insert(s, &insert_columns)),
@@ -198,11 +197,17 @@ impl MysqlTableSql {
         }
     }
 
+    /// Locks rows to claim and answers their ids and weights. The values are rows at most, place in microseconds since 1970, then so
+    /// many ids to pass over.
+    pub fn pick(&self, from_start: bool, passed: usize) -> MysqlText {
+        self.made(&claim::pick(&self.shape, from_start, passed))
+    }
+
     /// Rows that may be claimed in the order of a key, if nothing earlier of their keys holds them back: id, weight, key, when it
-    /// was made in microseconds since 1970, whether it was tried before. The values are rows at most, place, rows to pass over,
-    /// then so many keys whose rows that were never tried are left out.
-    pub fn pick_ordered(&self, from_start: bool, left_out: usize) -> MysqlText {
-        self.made(&claim::pick_ordered(&self.shape, from_start, left_out))
+    /// was made in microseconds since 1970, whether it was tried before. The values are rows at most, place, how many rows to pass
+    /// over, then so many ids to pass over, then so many keys whose rows that were never tried are left out.
+    pub fn pick_ordered(&self, from_start: bool, passed: usize, left_out: usize) -> MysqlText {
+        self.made(&claim::pick_ordered(&self.shape, from_start, passed, left_out))
     }
 
     /// What is open of so many keys, in its order, and is due or holds later ones back: id, key, whether it holds back. The
@@ -431,14 +436,16 @@ mod tests {
     fn the_reference_table_needs_no_more_than_it_has() {
         let sql = sql(&described(), Profile::open_outbox());
         for absent in ["ordering_key", "max_attempts", "\"topic\""] {
-            let all =
-                [&sql.pick, &sql.retry, &sql.insert, &sql.sweep].map(|text| text.text.as_str()).concat();
+            let all = [&sql.pick(false, 0), &sql.retry, &sql.insert, &sql.sweep]
+                .map(|text| text.text.as_str())
+                .concat();
             assert!(!all.contains(absent), "{absent}");
         }
-        assert!(sql.pick.text.ends_with("FOR UPDATE SKIP LOCKED"), "{}", sql.pick.text);
+        let pick = sql.pick(false, 0).text;
+        assert!(pick.ends_with("FOR UPDATE SKIP LOCKED") && !pick.contains("NOT IN"), "{pick}");
         assert!(sql.delivered.text.contains("CAST(j.v$ AS uuid)"), "{}", sql.delivered.text);
         assert!(sql.delivered.text.contains("FORCE INDEX (\"PRIMARY\")"), "{}", sql.delivered.text);
-        assert!(!sql.pick.text.contains('@'), "{}", sql.pick.text);
+        assert!(!pick.contains('@'), "{pick}");
     }
 
     #[test]
@@ -451,8 +458,19 @@ mod tests {
             open.text
         );
         assert_eq!(open.order.iter().filter(|&&value| value >= 4).count(), 3);
-        assert!(!sql.pick_ordered(true, 0).text.contains("NOT IN"));
-        assert!(sql.pick_ordered(false, 2).text.contains("NOT IN (?, ?))"));
+        assert!(!sql.pick_ordered(true, 0, 0).text.contains("NOT IN"));
+        assert!(sql.pick_ordered(false, 0, 2).text.contains("NOT IN (?, ?))"));
+    }
+
+    #[test]
+    fn ids_and_keys_that_are_left_out_have_values_of_their_own() {
+        let both = sql(&described(), Profile::open_outbox()).pick_ordered(true, 2, 1);
+        assert!(
+            both.text.contains("NOT IN (CAST(? AS uuid), CAST(? AS uuid)) AND (t.\"attempts\" > 0"),
+            "{}",
+            both.text
+        );
+        assert_eq!(both.order, [3, 4, 5, 0, 2]);
     }
 
     #[test]

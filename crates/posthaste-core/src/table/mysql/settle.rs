@@ -160,18 +160,43 @@ fn is_spent(shape: &Shape, parameter: &str) -> String {
     format!("{} + 1 >= {budget}", column(shape, Column::Attempts))
 }
 
-/// Leases that have ended, the oldest first, at most so many (`?2`) after so many (`?4`); a row that is delivering and says not since
-/// when counts as one.
+/// Leases that have ended, the oldest first, at most so many (`?2`) after so many (`?3`). Nothing is locked: a lock beside the number to
+/// pass over would lock those too, and two sweeps would count past each other's.
 pub(super) fn expired(shape: &Shape) -> String {
+    // Rows of one claim have one time; to be passed over by their number they need an order.
+    format!(
+        "SELECT {} FROM {} AS t WHERE {} ORDER BY {}, {} LIMIT ?2 OFFSET ?3",
+        super::as_text(shape, Column::Id),
+        shape.profile.table.quoted(),
+        is_expired(shape, "?1"),
+        column(shape, Column::LockedAt),
+        column(shape, Column::Id)
+    )
+}
+
+/// That a lease has ended for so long; a row that is delivering and says not since when counts as one.
+fn is_expired(shape: &Shape, millis: &str) -> String {
     let locked_at = column(shape, Column::LockedAt);
     format!(
-        "SELECT {}, {} FROM {} AS t WHERE {} AND ({locked_at} <= {NOW} - INTERVAL ?1 * 1000 MICROSECOND OR {locked_at} IS NULL) \
-         ORDER BY {locked_at} LIMIT ?2 OFFSET ?4 FOR UPDATE SKIP LOCKED",
-        super::as_text(shape, Column::Id),
-        is_spent(shape, "?3"),
-        shape.profile.table.quoted(),
+        "{} AND ({locked_at} <= {NOW} - INTERVAL {millis} * 1000 MICROSECOND OR {locked_at} IS NULL)",
         is_delivering(shape)
     )
+}
+
+/// Locks those of these rows (`?1`) whose lease has ended for so long (`?2`), and says whether they die by a budget (`?3`).
+pub(super) fn lock_expired(shape: &Shape) -> String {
+    format!(
+        "SELECT {}, {} FROM {} WHERE {} FOR UPDATE SKIP LOCKED",
+        super::as_text(shape, Column::Id),
+        is_spent(shape, "?3"),
+        named(shape),
+        is_expired(shape, "?2")
+    )
+}
+
+/// How many of these rows (`?1`) are still delivering.
+pub(super) fn still(shape: &Shape) -> String {
+    format!("SELECT COUNT(*) FROM {} WHERE {}", named(shape), is_delivering(shape))
 }
 
 pub(super) fn sweep(shape: &Shape) -> String {

@@ -15,33 +15,17 @@ pub(super) enum Ordered {
 }
 
 /// Pending rows that are due, in the order of their time, as many as fit into events (`$2`) and bytes (`$3`), leased under a
-/// token (`$1`).
+/// token (`$1`), but those that the table would not have claimed (`$7`).
 ///
 /// What others have locked is skipped. With `from_start` the whole of what is pending is looked at, otherwise what is due
 /// since a place (`$4`): entries of rows that were pending once stay at the head of the index for as long as any snapshot may
 /// need them, and would all be passed over in every claim.
 pub(super) fn claim(shape: &Shape, ordered: Ordered, from_start: bool) -> String {
     let Parts { table, status, available, created, states, .. } = Parts::of(shape);
-    let available_is_null = shape.found(Column::AvailableAt).is_some_and(|found| found.nullable);
-    let due = match (from_start, available_is_null) {
-        (true, true) => format!("(t.{available} <= now() OR t.{available} IS NULL)"),
-        (true, false) => format!("t.{available} <= now()"),
-        (false, _) => format!("t.{available} <= now() AND t.{available} >= $4::timestamptz"),
-    };
-    let nulls = if available_is_null { " NULLS FIRST" } else { "" };
-    // Rows of one transaction have one time. Where their order matters it is that of the ids; elsewhere the index gives it for nothing.
-    let by_id = (ordered != Ordered::Not).then(|| shape.needed(Column::Id));
-    let tie = shape.quoted(Column::Sequence).or(by_id);
+    let tie = tie(shape, ordered);
     let tie_column = tie.as_ref().map(|tie| format!(", t.{tie} AS tie")).unwrap_or_default();
-    let order = format!(
-        "t.{available}{nulls}, t.{created}{}",
-        tie.as_ref().map(|tie| format!(", t.{tie}")).unwrap_or_default()
-    );
     let picked_order = if tie.is_some() { "available, created, tie" } else { "available, created" };
-    let unblocked = match ordered {
-        Ordered::Not => String::new(),
-        ordered => format!("AND NOT {}", blocked(shape, ordered, from_start)),
-    };
+    let picked = picked(shape, ordered, from_start);
     let size = size(shape);
     let at = address(shape);
     let among = is_among(shape, "SELECT at FROM fitting");
@@ -53,9 +37,7 @@ pub(super) fn claim(shape: &Shape, ordered: Ordered, from_start: bool) -> String
     format!(
         "WITH picked AS MATERIALIZED (
     SELECT t.{at} AS at, {size} AS size, t.{available} AS available, t.{created} AS created{tie_column}
-    FROM {table} AS t
-    WHERE t.{status} = {pending} AND {due} {unblocked}
-    ORDER BY {order} LIMIT $2::int8 FOR UPDATE OF t SKIP LOCKED
+    {picked} LIMIT $2::int8 FOR UPDATE OF t SKIP LOCKED
 ), fitting AS (
     SELECT at FROM (
         SELECT at, sum(size) OVER so_far AS total, row_number() OVER so_far AS n FROM picked
@@ -66,6 +48,43 @@ UPDATE {table} AS t SET {status} = {delivering}, {locked_by} = {token}, {locked_
 WHERE {among} AND t.{status} = {pending}
 RETURNING {columns}"
     )
+}
+
+/// The id of the first row that a claim with the same parameters would take; nothing is locked.
+pub(super) fn due(shape: &Shape, ordered: Ordered, from_start: bool) -> String {
+    let (id, picked) = (shape.needed(Column::Id), picked(shape, ordered, from_start));
+    format!("SELECT t.{id}::text {picked} LIMIT 1")
+}
+
+/// What a claim picks from, in its order.
+fn picked(shape: &Shape, ordered: Ordered, from_start: bool) -> String {
+    let Parts { table, status, available, created, states, .. } = Parts::of(shape);
+    let available_is_null = shape.found(Column::AvailableAt).is_some_and(|found| found.nullable);
+    let due = match (from_start, available_is_null) {
+        (true, true) => format!("(t.{available} <= now() OR t.{available} IS NULL)"),
+        (true, false) => format!("t.{available} <= now()"),
+        (false, _) => format!("t.{available} <= now() AND t.{available} >= $4::timestamptz"),
+    };
+    let nulls = if available_is_null { " NULLS FIRST" } else { "" };
+    let tie = tie(shape, ordered).map(|tie| format!(", t.{tie}")).unwrap_or_default();
+    let unblocked = match ordered {
+        Ordered::Not => String::new(),
+        ordered => format!(" AND NOT {}", blocked(shape, ordered, from_start)),
+    };
+    format!(
+        "FROM {table} AS t
+    WHERE t.{status} = {} AND {due} AND t.{} <> ALL ({}){unblocked}
+    ORDER BY t.{available}{nulls}, t.{created}{tie}",
+        states.pending.literal(),
+        shape.needed(Column::Id),
+        id_array(shape, "$7")
+    )
+}
+
+/// Rows of one transaction have one time. Where their order matters it is that of the ids; elsewhere the index gives it for nothing.
+fn tie(shape: &Shape, ordered: Ordered) -> Option<String> {
+    let by_id = (ordered != Ordered::Not).then(|| shape.needed(Column::Id));
+    shape.quoted(Column::Sequence).or(by_id)
 }
 
 /// What a row weighs in a window: at least what its envelope does.
@@ -82,7 +101,8 @@ fn size(shape: &Shape) -> String {
 /// An earlier row that failed does, and one that somebody else has in hand, or that this relay waits for too long (`$6`). One
 /// that this relay holds under a token of its own (`$5`) does not: the relay sends the rows of a key one after another. Nor
 /// does one that was never tried: it is due earlier, or at the same time with a lower tie, and so is claimed earlier; unless it came so
-/// late that its time lies before the place. Where the key that orders is not the one that the relay sees, every earlier row holds back.
+/// late that its time lies before the place, or the table would not have it claimed (`$7`). Where the key that orders is not the one
+/// that the relay sees, every earlier row holds back.
 fn blocked(shape: &Shape, ordered: Ordered, from_start: bool) -> String {
     let Some(key) = shape.order_column() else { return "false".to_owned() };
     let Parts { table, status, available, created, states, .. } = Parts::of(shape);
@@ -91,12 +111,12 @@ fn blocked(shape: &Shape, ordered: Ordered, from_start: bool) -> String {
     let id = shape.needed(Column::Id);
     let tie = shape.quoted(Column::Sequence).unwrap_or_else(|| id.clone());
     let holds = if key == Column::Key {
-        let (mine, slow) = (token_array(shape, "$5"), id_array(shape, "$6"));
+        let (mine, slow, passed) = (token_array(shape, "$5"), id_array(shape, "$6"), id_array(shape, "$7"));
         let late = format!(" OR coalesce(e.{available} < $4::timestamptz, true)");
         let late = if from_start { String::new() } else { late };
         format!(
             "e.{status} = {delivering} AND (e.{locked_by} IS NULL OR e.{locked_by} <> ALL ({mine}) OR e.{id} = ANY ({slow})) \
-             OR e.{status} = {pending} AND (e.{attempts} > 0{late})"
+             OR e.{status} = {pending} AND (e.{attempts} > 0 OR e.{id} = ANY ({passed}){late})"
         )
     } else {
         format!("e.{status} = {delivering} OR e.{attempts} > 0 OR coalesce(e.{available} <= now(), true)")

@@ -22,7 +22,7 @@ const INDEXED: &str = include_str!("indexed.sql");
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PostgresTableSql {
-    /// Claims from a remembered place on: token, events, bytes, place, own tokens, ids of slow rows.
+    /// Claims from a remembered place on: token, events, bytes, place, own tokens, ids of slow rows, ids to pass over.
     pub claim: String,
     /// Claims from the beginning, with the same parameters.
     pub claim_from_start: String,
@@ -48,8 +48,8 @@ pub struct PostgresTableSql {
     pub released_claims: String,
     /// Renews leases: ids, tokens.
     pub renewed: String,
-    /// Takes back what is leased for too long: milliseconds, rows at most, budget, how many are passed over. Answers whether each is
-    /// dead.
+    /// Takes back what is leased for too long: milliseconds, rows at most, budget, how many are passed over. Answers how many were there,
+    /// how many nobody else had locked, how many of those are delivering no more, and how many are dead.
     pub sweep: String,
     /// The id of one that is leased for too long: milliseconds, how many are passed over.
     pub expired_id: String,
@@ -138,6 +138,12 @@ impl PostgresTableSql {
     /// Asks the catalog about a table: its quoted name, the names of the two states of open rows.
     pub fn columns() -> &'static str {
         COLUMNS
+    }
+
+    /// The id of the first row that a claim of this kind would take, with the same parameters.
+    pub fn due(&self, is_ordered: bool, from_start: bool) -> String {
+        let by_key = if self.has_order_index { Ordered::ByIndex } else { Ordered::ByScan };
+        claim::due(&self.shape, if is_ordered { by_key } else { Ordered::Not }, from_start)
     }
 
     /// The shape that these statements are for.

@@ -170,12 +170,19 @@ fn error_text(shape: &Shape, value: &str) -> String {
 
 /// Leases that have ended for so long (`$1`), the oldest first; a row that is delivering and says not since when counts as one.
 fn expired(shape: &Shape) -> String {
+    let (table, locked_at) = (shape.profile.table.quoted(), shape.needed(Column::LockedAt));
+    // Rows of one claim have one time; to be passed over by their number they need an order.
+    format!(
+        "FROM {table} AS t WHERE {} ORDER BY t.{locked_at}, t.{}",
+        is_expired(shape),
+        shape.needed(Column::Id)
+    )
+}
+
+fn is_expired(shape: &Shape) -> String {
     let locked_at = shape.needed(Column::LockedAt);
     format!(
-        "FROM {} AS t WHERE t.{} = {}
-      AND (t.{locked_at} <= now() - $1::int8 * interval '1 millisecond' OR t.{locked_at} IS NULL)
-    ORDER BY t.{locked_at}",
-        shape.profile.table.quoted(),
+        "t.{} = {} AND (t.{locked_at} <= now() - $1::int8 * interval '1 millisecond' OR t.{locked_at} IS NULL)",
         shape.needed(Column::Status),
         shape.profile.states.delivering.literal()
     )
@@ -186,20 +193,28 @@ pub(super) fn expired_id(shape: &Shape) -> String {
     format!("SELECT t.{}::text {} LIMIT 1 OFFSET $2::int8", shape.needed(Column::Id), expired(shape))
 }
 
-/// At most so many of them (`$2`) after so many (`$4`).
+/// At most so many of them (`$2`) after so many (`$4`). They are chosen before they are locked: a lock beside the number to pass over
+/// would lock those too, and two sweeps would count past each other's.
 pub(super) fn sweep(shape: &Shape) -> String {
     let (status, attempts) = (shape.needed(Column::Status), shape.needed(Column::Attempts));
     let states = &shape.profile.states;
     let state = dead_if_spent(shape, "$3::int8");
     let error = also_set(shape, Column::LastError, &error_text(shape, text::LEASE_EXPIRED));
     format!(
-        "WITH expired AS MATERIALIZED (
-    SELECT t.{at} AS at {expired} LIMIT $2::int8 OFFSET $4::int8 FOR UPDATE OF t SKIP LOCKED
+        "WITH chosen AS MATERIALIZED (
+    SELECT t.{at} AS at {expired} LIMIT $2::int8 OFFSET $4::int8
+), expired AS MATERIALIZED (
+    SELECT t.{at} AS at FROM {table} AS t WHERE {among_chosen} AND {is_expired} FOR UPDATE OF t SKIP LOCKED
+), swept AS (
+    UPDATE {table} AS t SET {status} = {state}, {attempts} = t.{attempts} + 1{error}, {unlocked}
+    WHERE {among} AND t.{status} = {delivering}
+    RETURNING t.{status} = {dead} AS is_dead, t.{status} = {delivering} AS is_stuck
 )
-UPDATE {table} AS t SET {status} = {state}, {attempts} = t.{attempts} + 1{error}, {unlocked}
-WHERE {among} AND t.{status} = {delivering}
-RETURNING t.{status} = {dead}",
+SELECT (SELECT count(*) FROM chosen), (SELECT count(*) FROM expired), count(*) FILTER (WHERE is_stuck IS NOT TRUE),
+    count(*) FILTER (WHERE is_dead) FROM swept",
         at = address(shape),
+        among_chosen = is_among(shape, "SELECT at FROM chosen"),
+        is_expired = is_expired(shape),
         table = shape.profile.table.quoted(),
         delivering = states.delivering.literal(),
         dead = states.dead.literal(),

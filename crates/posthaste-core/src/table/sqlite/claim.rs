@@ -4,6 +4,7 @@ use super::{columns, due, time};
 use crate::table::text::{also_set, tie};
 use crate::table::{Column, Shape};
 
+/// Rows to claim, but those that the table would not have claimed (`?3`).
 pub(super) fn pick(shape: &Shape, ordered: bool) -> String {
     let headers =
         shape.quoted(Column::Headers).map(|name| format!(" + coalesce(length(CAST(t.{name} AS BLOB)), 0)"));
@@ -11,7 +12,8 @@ pub(super) fn pick(shape: &Shape, ordered: bool) -> String {
     let unblocked = if ordered { format!(" AND NOT {}", blocked(shape)) } else { String::new() };
     format!(
         "SELECT CAST(t.{id} AS TEXT), coalesce(length(CAST(t.{payload} AS BLOB)), 0) + length(CAST(t.{id} AS BLOB)) + 256{headers}
-FROM {table} AS t WHERE t.{status} = {pending} AND typeof(t.{id}) NOT IN ('blob', 'null') AND {due}{unblocked}
+FROM {table} AS t WHERE t.{status} = {pending} AND typeof(t.{id}) NOT IN ('blob', 'null') AND {due}
+  AND CAST(t.{id} AS TEXT) NOT IN (SELECT value FROM json_each(?3)){unblocked}
 ORDER BY t.{available}, t.{created}, t.{tie} LIMIT ?2",
         payload = shape.needed(Column::Payload),
         headers = headers.unwrap_or_default(),
@@ -34,14 +36,15 @@ pub(super) fn blocked(shape: &Shape) -> String {
     let (pending, delivering) = (states.pending.literal(), states.delivering.literal());
     let holds = if key == Column::Key {
         format!(
-            "e.{status} = {delivering} AND (e.{locked_by} IS NULL OR e.{locked_by} NOT IN (SELECT value FROM json_each(?3))
-             OR e.{id} IN (SELECT value FROM json_each(?4))) OR e.{status} = {pending} AND e.{attempts} > 0"
+            "e.{status} = {delivering} AND (e.{locked_by} IS NULL OR e.{locked_by} NOT IN (SELECT value FROM json_each(?4))
+             OR e.{id} IN (SELECT value FROM json_each(?5)))
+             OR e.{status} = {pending} AND (e.{attempts} > 0 OR CAST(e.{id} AS TEXT) IN (SELECT value FROM json_each(?3)))"
         )
     } else {
         let available = format!("e.{}", shape.needed(Column::AvailableAt));
         // The claim gives the same parameters whatever the key is, and SQLite wants each of them to be used.
         format!(
-            "?3 IS NOT NULL AND ?4 IS NOT NULL
+            "?4 IS NOT NULL AND ?5 IS NOT NULL
              AND (e.{status} = {delivering} OR e.{attempts} > 0 OR coalesce({} <= ?1, true))",
             time(&available)
         )

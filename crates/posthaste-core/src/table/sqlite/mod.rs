@@ -26,9 +26,9 @@ pub const TOPIC_FUNCTION: &str = "posthaste_topic_matches";
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SqliteTableSql {
-    /// The ids and weights of rows to claim: now, rows at most.
+    /// The ids and weights of rows to claim: now, rows at most, ids to pass over.
     pub pick: String,
-    /// The same in the order of a key: now, rows at most, own tokens, ids of slow rows.
+    /// The same in the order of a key: now, rows at most, ids to pass over, own tokens, ids of slow rows.
     pub pick_ordered: String,
     /// Leases these rows and answers them: ids, token, now.
     pub take: String,
@@ -51,7 +51,7 @@ pub struct SqliteTableSql {
     /// Takes back what was leased before: cutoff, rows at most, budget, now, how many are passed over, when they are due.
     /// Answers whether each is dead.
     pub sweep: String,
-    /// Whether something was leased before: cutoff.
+    /// How many were leased before: cutoff.
     pub expired: String,
     /// The id of one that was leased before: cutoff, how many are passed over.
     pub expired_id: String,
@@ -101,7 +101,7 @@ impl SqliteTableSql {
             released_claims: released_claims(s),
             renewed: renewed(s),
             sweep: sweep(s),
-            expired: format!("SELECT EXISTS (SELECT 1 {})", expired(s)),
+            expired: format!("SELECT count(*) {}", expired(s)),
             expired_id: expired_id(s),
             counts: text::counts(s, &due(s, "?1"), &millis(&format!("t.{}", s.needed(Column::CreatedAt)))),
             ends: format!(

@@ -147,7 +147,7 @@ pub(super) fn sweep(shape: &Shape) -> String {
     let error = also_set(shape, Column::LastError, LEASE_EXPIRED);
     format!(
         "UPDATE {table} SET {status} = {}{}{error}, {}
-WHERE {id} IN (SELECT t.{id} {} ORDER BY t.{locked_at} LIMIT ?2 OFFSET ?5)
+WHERE {id} IN (SELECT t.{id} {} ORDER BY t.{locked_at}, t.{id} LIMIT ?2 OFFSET ?5)
 RETURNING {status} = {dead}",
         dead_if_spent(shape, "?3"),
         attempt(shape),
@@ -160,12 +160,8 @@ RETURNING {status} = {dead}",
 
 /// The id of the one that comes after so many (`?2`).
 pub(super) fn expired_id(shape: &Shape) -> String {
-    format!(
-        "SELECT CAST(t.{} AS TEXT) {} ORDER BY t.{} LIMIT 1 OFFSET ?2",
-        shape.needed(Column::Id),
-        expired(shape),
-        shape.needed(Column::LockedAt)
-    )
+    let (id, locked_at) = (shape.needed(Column::Id), shape.needed(Column::LockedAt));
+    format!("SELECT CAST(t.{id} AS TEXT) {} ORDER BY t.{locked_at}, t.{id} LIMIT 1 OFFSET ?2", expired(shape))
 }
 
 /// Rows that were leased before a moment (`?1`), or say not since when.

@@ -11,7 +11,7 @@ use posthaste_sql::Value;
 use sqlx::mysql::MySqlRow;
 use tokio::time::{Instant, sleep};
 
-use super::error::{Db, explain, number};
+use super::error::{Db, explain, number, refused};
 use super::pool::{Connection, Connections};
 use super::{get, tried};
 use crate::store::table::cursor::Look;
@@ -29,7 +29,12 @@ const ORDER_LOCK_SECONDS: u32 = 5;
 
 /// Leases rows and reads them.
 pub(super) async fn claim(on: &mut Connection, sql: &MysqlTableSql, ask: Ask<'_>) -> Result<Vec<RawRow>> {
-    tried!(sql, on, claim_once(on, sql, ask))
+    tried!(sql, on, claim_once(on, sql, ask), refused)
+}
+
+/// The id of the first row that this claim would take. What it locks is free again with the answer, as no transaction is open.
+pub(super) async fn due(on: &mut Connection, sql: &MysqlTableSql, ask: Ask<'_>) -> Db<Option<String>> {
+    Ok(pick(on, sql, ask).await?.into_iter().next())
 }
 
 async fn claim_once(on: &mut Connection, sql: &MysqlTableSql, ask: Ask<'_>) -> Db<Vec<RawRow>> {
@@ -78,12 +83,11 @@ async fn pick(on: &mut Connection, sql: &MysqlTableSql, ask: Ask<'_>) -> Db<Vec<
     if ask.is_ordered {
         return Ok(fitting(order::free(on, sql, ask).await?, ask.room.bytes));
     }
-    let text = match ask.look {
-        Look::Since(_) => &sql.pick,
-        Look::Whole => &sql.pick_from_start,
-    };
-    let values = [Value::Int(Some(i64::from(ask.room.events))), place(ask)];
-    let rows = on.query(text, &values).await?;
+    let passed = padded(ask.passed.iter().map(String::as_str));
+    let text = sql.pick(ask.look == Look::Whole, passed.len());
+    let mut values = vec![Value::Int(Some(i64::from(ask.room.events))), place(ask)];
+    values.extend(passed);
+    let rows = on.query(&text, &values).await?;
     let picked = rows.iter().map(|row| Ok((get(row, 0)?, get::<i64>(row, 1)?.unsigned_abs())));
     Ok(fitting(picked.collect::<Db<Vec<_>>>()?, ask.room.bytes))
 }
@@ -98,6 +102,16 @@ fn fitting(rows: Vec<(String, u64)>, room: u64) -> Vec<String> {
         picked.push(id);
     }
     picked
+}
+
+/// As many values as the next power of two, the last one again and again: statements are kept prepared by their text.
+fn padded<'a>(texts: impl ExactSizeIterator<Item = &'a str>) -> Vec<Value> {
+    let count = texts.len();
+    let mut values: Vec<Value> = texts.map(|text| Value::Text(Some(text.to_owned()))).collect();
+    if let Some(last) = values.last().cloned() {
+        values.resize(count.next_power_of_two(), last);
+    }
+    values
 }
 
 /// Where the look begins, in microseconds since 1970.

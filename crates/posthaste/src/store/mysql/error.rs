@@ -118,11 +118,13 @@ pub(super) fn no_right(table: &str) -> Error {
     ))
 }
 
-/// What the server says about outcomes. A value that breaks a rule, and what a trigger of theirs signals, is a refusal: it would say
+/// What the server says about claims and outcomes. A value that breaks a rule, and what a trigger of theirs signals, is a refusal: it would say
 /// the same another time.
 pub(super) fn refused(error: sqlx::Error, sql: &MysqlTableSql) -> Error {
     let state = error.as_database_error().and_then(|said| said.code()).unwrap_or_default().into_owned();
-    if ["22", "23", "44", "45"].iter().any(|class| state.starts_with(class)) {
+    // A trigger may signal any state; the number then says that it was one.
+    let is_signal = number(&error) == Some(1644);
+    if is_signal || ["22", "23", "44", "45"].iter().any(|class| state.starts_with(class)) {
         let said = error.as_database_error().map(|said| said.message().to_owned()).unwrap_or_default();
         return Error::rejected(format!("the table refuses it: {said}")).because(error);
     }

@@ -35,7 +35,7 @@ use self::error::{Db, explain, told};
 use self::pool::{Connection, Connections};
 use super::table::count::Counted;
 use super::table::cursor::{Left, Sorted};
-use super::table::driver::{Ask, Driver, Question, Seen, Sweep, Terminal, Wish};
+use super::table::driver::{Ask, Driver, Question, Seen, Sweep, Swept, Terminal, Wish};
 use super::table::engine::Table;
 use super::table::examine::ASK_WITHIN;
 use super::table::ledger::Ledger;
@@ -140,6 +140,11 @@ impl Driver for Mysql {
         claim::claim(connection, sql, ask).await
     }
 
+    async fn due(&self, sql: &MysqlTableSql, ask: Ask<'_>) -> Result<Option<String>> {
+        let due = claim::due(&mut self.connections.get().await?, sql, ask).await;
+        due.map_err(|error| told(error, sql))
+    }
+
     async fn record(&self, sql: &MysqlTableSql, sorted: &Arc<Sorted>) -> Result<(u64, u64)> {
         settle::record(&mut self.connections.get().await?, sql, sorted).await
     }
@@ -152,7 +157,7 @@ impl Driver for Mysql {
         settle::hand_back(&mut self.connections.get().await?, sql, &left).await
     }
 
-    async fn sweep(&self, sql: &MysqlTableSql, sweep: Sweep) -> Result<(u64, u64)> {
+    async fn sweep(&self, sql: &MysqlTableSql, sweep: Sweep) -> Result<Swept> {
         settle::sweep(&mut self.connections.get().await?, sql, sweep).await
     }
 

@@ -12,7 +12,7 @@ use super::error::{Db, is_duplicate, refused, told};
 use super::pool::Connection;
 use super::{get, tried};
 use crate::store::table::cursor::{Left, Sorted};
-use crate::store::table::driver::Sweep;
+use crate::store::table::driver::{Sweep, Swept};
 use crate::store::table::look::published_before;
 use crate::store::table::{list, millis};
 
@@ -82,34 +82,48 @@ async fn hand_back_once(on: &mut Connection, sql: &MysqlTableSql, left: &Left) -
     Ok(())
 }
 
-/// Takes back rows whose lease has ended; answers how many, and how many of them died.
-pub(super) async fn sweep(on: &mut Connection, sql: &MysqlTableSql, sweep: Sweep) -> Result<(u64, u64)> {
-    tried!(sql, on, sweep_once(on, sql, &values(sweep)), refused)
-}
-
-fn values(sweep: Sweep) -> [Value; 4] {
-    let [rows, budget, passed] = [sweep.rows, sweep.budget, sweep.passed].map(i64::from);
-    [millis(sweep.lease), rows, budget, passed].map(|int| Value::Int(Some(int)))
+/// Takes back rows whose lease has ended.
+pub(super) async fn sweep(on: &mut Connection, sql: &MysqlTableSql, sweep: Sweep) -> Result<Swept> {
+    tried!(sql, on, sweep_once(on, sql, sweep), refused)
 }
 
 /// The id of the first row that a sweep would take back.
 pub(super) async fn expired(on: &mut Connection, sql: &MysqlTableSql, sweep: Sweep) -> Db<Option<String>> {
-    let rows = on.query(&sql.expired, &values(Sweep { rows: 1, ..sweep })).await?;
-    rows.first().map(|row| get(row, 0)).transpose()
+    Ok(all_expired(on, sql, Sweep { rows: 1, ..sweep }).await?.into_iter().next())
 }
 
-async fn sweep_once(on: &mut Connection, sql: &MysqlTableSql, values: &[Value; 4]) -> Db<(u64, u64)> {
+async fn all_expired(on: &mut Connection, sql: &MysqlTableSql, sweep: Sweep) -> Db<Vec<String>> {
+    let values = [millis(sweep.lease), i64::from(sweep.rows), i64::from(sweep.passed)];
+    let rows = on.query(&sql.expired, &values.map(|int| Value::Int(Some(int)))).await?;
+    rows.iter().map(|row| get(row, 0)).collect()
+}
+
+async fn sweep_once(on: &mut Connection, sql: &MysqlTableSql, sweep: Sweep) -> Db<Swept> {
+    let chosen = all_expired(on, sql, sweep).await?;
+    let mut swept = Swept { looked: chosen.len() as u64, ..Swept::default() };
+    if chosen.is_empty() {
+        return Ok(swept);
+    }
+    let [lease, budget] = [millis(sweep.lease), i64::from(sweep.budget)].map(|int| Value::Int(Some(int)));
     on.begin().await?;
     let (mut ids, mut dead) = (Vec::new(), 0);
-    for row in &on.query(&sql.expired, values).await? {
+    for row in
+        &on.query(&sql.lock_expired, &[Value::Text(Some(list(&chosen))), lease, budget.clone()]).await?
+    {
         ids.push(get::<String>(row, 0)?);
         dead += u64::from(get::<i64>(row, 1)? != 0);
     }
     if !ids.is_empty() {
-        on.execute(&sql.sweep, &[Value::Text(Some(list(&ids))), values[2].clone()]).await?;
+        let locked = Value::Text(Some(list(&ids)));
+        on.execute(&sql.sweep, &[locked.clone(), budget]).await?;
+        // A trigger may have taken it back.
+        let still = on.query(&sql.still, &[locked]).await?;
+        swept.stuck = still.first().map_or(Ok(0), |row| get::<i64>(row, 0))?.unsigned_abs();
     }
     on.commit().await?;
-    Ok((ids.len() as u64, dead))
+    swept.rows = (ids.len() as u64).saturating_sub(swept.stuck);
+    swept.dead = swept.rows.min(dead);
+    Ok(swept)
 }
 
 /// Adds events in one transaction.

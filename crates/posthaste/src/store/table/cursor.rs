@@ -27,8 +27,11 @@ const WHOLE_SHARE_MIN: u32 = 2;
 /// A claim from the beginning that took no longer may follow any empty one.
 const WHOLE_IS_CHEAP: Duration = Duration::from_millis(20);
 
-/// Rows that the table would not have taken back are passed over for so long, and then tried again: their owner may have mended it.
+/// Rows that the table would not have claimed, or taken back, are passed over for so long, and then tried again: their owner may have
+/// mended it.
 const REFUSED_AGAIN_AFTER: Duration = Duration::from_secs(60);
+/// So many that it would not have claimed are remembered: they are values of every claim.
+const PASSED_MAX: usize = 1_000;
 
 /// A token of a claim.
 pub(in crate::store) type Token = Arc<str>;
@@ -54,11 +57,18 @@ struct Held {
     whole_at: Option<Instant>,
     whole_took: Duration,
     sweep_at: Option<Instant>,
-    /// How many of the oldest leases that ended the table would not have taken back, and since when that is known.
-    refused: Option<(u32, Instant)>,
-    /// Where the relay says what it never sent.
+    /// Rows that the table would not have claimed, and since when that is known. Those that are to be tried again stay, so that it is
+    /// not told anew.
+    passed: HashMap<String, Instant>,
+    /// How many of the oldest leases that ended the table would not have taken back,
+    refused: u32,
+    /// and since when that is known of all of them.
+    refused_since: Option<Instant>,
+    /// Where the relay says what it never sent,
     unsent: Option<Arc<Unsent>>,
-    /// A claim was answered before it had looked.
+    /// and what it said.
+    never_sent: HashSet<Ticket>,
+    /// A claim was answered before it had looked at everything.
     has_missed: bool,
     is_over: bool,
 }
@@ -148,6 +158,11 @@ impl Sorted {
         self.renewed.clear();
         self.renewing.clear();
         self
+    }
+
+    /// The same, and nothing but the leases of these rows is renewed by it.
+    pub(in crate::store) fn renewals(&self, renewed: &[String]) -> Self {
+        Self { tokens: self.tokens.clone(), renewed: renewed.to_vec(), ..Self::default() }
     }
 
     /// How many rows should be recorded.
@@ -294,7 +309,8 @@ impl Cursor {
     ) -> Vec<Ticket> {
         let mut held = self.held();
         held.unsure.retain(|unsure| unsure != token);
-        if look == Look::Whole {
+        // One that missed its look has not looked from the beginning either.
+        if look == Look::Whole && !held.has_missed {
             held.whole_took = began.elapsed();
             held.whole_at = Some(Instant::now() + whole_after(held.whole_took));
         }
@@ -306,6 +322,40 @@ impl Cursor {
         rows.map(|(id, attempts)| held.take(id, attempts, token)).collect()
     }
 
+    /// The table would not have the claim with this token: it holds nothing.
+    pub(in crate::store) fn refuse_claim(&self, token: &Token) {
+        self.held().unsure.retain(|unsure| unsure != token);
+    }
+
+    /// The ids of the rows that a claim passes over: the table would not have them claimed.
+    pub(in crate::store) fn passed(&self) -> Vec<String> {
+        let held = self.held();
+        held.passed.iter().filter(|(_, since)| self.is_passed(since)).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Whether a row that was refused then is still passed over: to the end for whoever leaves when nothing is due, or it might never.
+    fn is_passed(&self, since: &Instant) -> bool {
+        !self.owner.stays || since.elapsed() < REFUSED_AGAIN_AFTER
+    }
+
+    /// Claims pass over this row from now on; answers whether that is news, and nothing if they cannot: there are too many of them, or it
+    /// was passed over already and comes all the same.
+    pub(in crate::store) fn pass_over(&self, id: &str) -> Option<bool> {
+        let passed = &mut self.held().passed;
+        let is_new = match passed.get(id) {
+            Some(since) if self.is_passed(since) => return None,
+            known => known.is_none(),
+        };
+        if is_new && passed.len() >= PASSED_MAX {
+            passed.retain(|_, since| self.is_passed(since));
+        }
+        if is_new && passed.len() >= PASSED_MAX {
+            return None;
+        }
+        passed.insert(id.to_owned(), Instant::now());
+        Some(is_new)
+    }
+
     /// The relay is told of the rows of this claim: from now on they may be sent.
     pub(in crate::store) fn hand_out(&self, token: &Token) {
         if let Some(claim) = self.held().claims.get_mut(token) {
@@ -313,8 +363,7 @@ impl Cursor {
         }
     }
 
-    /// Called in a claim that is answered without a look: somebody else's took too long.
-    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "the others wait as long as it takes"))]
+    /// Called in a claim that is answered before it has looked at everything: somebody else's took too long, or too much was refused.
     pub(in crate::store) fn miss(&self) {
         self.held().has_missed = true;
     }
@@ -378,10 +427,13 @@ impl Cursor {
 
     /// Everything that is still in its hands, and after how many attempts a row is dead.
     pub(in crate::store) fn left(&self, budget: u32) -> Left {
-        let held = self.held();
-        let unsent: HashSet<_> = held.unsent.iter().flat_map(|unsent| unsent.take()).collect();
+        let mut held = self.held();
+        let said: Vec<_> = held.unsent.iter().flat_map(|unsent| unsent.take()).collect();
+        // It is said once, and handing back may take more than one try.
+        held.never_sent.extend(said);
         let is_unsent = |(ticket, row): &(&Ticket, &Row)| {
-            unsent.contains(*ticket) || held.claims.get(&row.token).is_some_and(|claim| !claim.is_handed_out)
+            held.never_sent.contains(*ticket)
+                || held.claims.get(&row.token).is_some_and(|claim| !claim.is_handed_out)
         };
         let (unsent, sent): (Vec<_>, Vec<_>) = held.rows.iter().partition(is_unsent);
         let ids = |rows: Vec<(&Ticket, &Row)>| rows.iter().map(|(_, row)| row.id.to_string()).collect();
@@ -397,16 +449,19 @@ impl Cursor {
     /// How many of the oldest leases that ended need not be tried now: the table would not have them taken back.
     pub(in crate::store) fn refused(&self) -> u32 {
         let mut held = self.held();
-        let is_old = |(_, since): &mut (u32, Instant)| since.elapsed() >= REFUSED_AGAIN_AFTER;
-        held.refused.take_if(is_old);
-        held.refused.map_or(0, |(rows, _)| rows)
+        if held.refused_since.take_if(|since| since.elapsed() >= REFUSED_AGAIN_AFTER).is_some() {
+            held.refused = 0;
+        }
+        held.refused
     }
 
-    /// So many of the oldest are refused.
-    pub(in crate::store) fn note_refused(&self, rows: u32) {
+    /// So many of the oldest are refused, of all that there are or as far as a sweep came. One that did not come to the end goes on there
+    /// next time, however long that takes: begun anew every minute, it would never see what is behind many of them.
+    pub(in crate::store) fn note_refused(&self, rows: u32, is_all: bool) {
         let mut held = self.held();
-        let since = held.refused.map_or_else(Instant::now, |(_, since)| since);
-        held.refused = (rows > 0).then_some((rows, since));
+        held.refused = rows;
+        let since = held.refused_since.filter(|_| rows > 0);
+        held.refused_since = (is_all && rows > 0).then(|| since.unwrap_or_else(Instant::now));
     }
 
     /// Nothing is in its hands any more.
@@ -416,6 +471,7 @@ impl Cursor {
         held.tickets.clear();
         held.claims.clear();
         held.unsure.clear();
+        held.never_sent.clear();
     }
 
     /// Whether leases that have ended should be looked for now; whoever hears so does it.

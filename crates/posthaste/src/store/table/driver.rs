@@ -55,13 +55,16 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
     /// Looks for what makes these lanes slow, and for what a crash of the server would lose; each question has an end.
     fn examine(&self, sql: &Self::Sql, lanes: &[LaneSpec]) -> impl Future<Output = Vec<Finding>> + Send;
 
-    /// Leases rows and reads them, in any order.
+    /// Leases rows and reads them, in any order, all or none. `Rejected` if the table will not have it, by whatever rule of its own.
     fn claim(
         &self,
         sql: &Self::Sql,
         ask: Ask<'_>,
         kept: &mut Self::Kept,
     ) -> impl Future<Output = Result<Vec<RawRow>>> + Send;
+
+    /// The id of the first row that a claim would take that asks for the same.
+    fn due(&self, sql: &Self::Sql, ask: Ask<'_>) -> impl Future<Output = Result<Option<String>>> + Send;
 
     /// Records outcomes, all or none, and renews what is old; answers how many rows were recorded and how many renewed. `Rejected`
     /// if the table will not have it, by whatever rule of its own.
@@ -81,9 +84,9 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
         kept: &mut Self::Kept,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// Takes back rows whose lease has ended, the oldest first, all or none; answers how many, and how many of them died. `Rejected`
-    /// if the table will not have it.
-    fn sweep(&self, sql: &Self::Sql, sweep: Sweep) -> impl Future<Output = Result<(u64, u64)>> + Send;
+    /// Takes back rows whose lease has ended, the oldest first, but what others have locked. `Rejected`, and nothing is taken back, if the
+    /// table will not have it.
+    fn sweep(&self, sql: &Self::Sql, sweep: Sweep) -> impl Future<Output = Result<Swept>> + Send;
 
     /// The id of the first row that a sweep would take back.
     fn expired(&self, sql: &Self::Sql, sweep: Sweep) -> impl Future<Output = Result<Option<String>>> + Send;
@@ -169,6 +172,8 @@ pub(in crate::store) struct Ask<'a> {
     )]
     pub(in crate::store) look: Look,
     pub(in crate::store) is_ordered: bool,
+    /// Ids of rows that are passed over: the table would not have them claimed. In order per key they hold their key all the same.
+    pub(in crate::store) passed: &'a [String],
 }
 
 /// Which rows are taken back.
@@ -182,6 +187,19 @@ pub(in crate::store) struct Sweep {
     pub(in crate::store) passed: u32,
     /// After so many attempts a row is dead.
     pub(in crate::store) budget: u32,
+}
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::store) struct Swept {
+    /// So many rows were there for it,
+    pub(in crate::store) looked: u64,
+    /// so many of them were taken back,
+    pub(in crate::store) rows: u64,
+    /// of which so many died,
+    pub(in crate::store) dead: u64,
+    /// and so many are as they were, and nobody says why: a trigger took it back, or left them out.
+    pub(in crate::store) stuck: u64,
 }
 
 /// Which rows an operator means.

@@ -59,6 +59,13 @@ pub(super) struct Driving<D: Driver> {
     pub(super) kept: AsyncMutex<D::Kept>,
 }
 
+impl<D: Driver> Driving<D> {
+    /// Whether claims are in the order of a key.
+    pub(super) fn is_ordered(&self) -> bool {
+        self.cursor.lane.order == Order::PerKey && D::shape(&self.sql).order_column().is_some()
+    }
+}
+
 impl<D: Driver> Table<D> {
     /// The table of these options in the driver's database.
     ///
@@ -149,13 +156,14 @@ impl<D: Driver> Table<D> {
             let mut memory = self.memory();
             // Whoever dropped its lease without a word holds a connection no longer; its rows wait for their lease to end.
             memory.leases.retain(|run, other| *run == owner.run || Arc::strong_count(&other.cursor) > 1);
-            memory.leases.insert(owner.run.clone(), Arc::clone(&driving))
+            memory.leases.get(&owner.run).cloned()
         };
         if let Some(before) = before {
-            // What it held is unknown now: it may have been sent.
+            // What it held is unknown now: it may have been sent. If this fails, it is known for the next try.
             before.cursor.end();
             self.hand_back(&before).await?;
         }
+        self.memory().leases.insert(owner.run.clone(), Arc::clone(&driving));
         // Listens before the first claim, so that no publish between a claim and a wait goes unheard.
         self.waiting.listen(&lane.name, &self.signal);
         cursor.sweep_is_due();
@@ -166,7 +174,7 @@ impl<D: Driver> Table<D> {
     fn driving(&self, lease: &Lease) -> Result<Arc<Driving<D>>> {
         let cursor = Cursor::of(lease)?;
         let driving = self.memory().leases.get(&cursor.owner.run).cloned();
-        let driving = driving.filter(|driving| Arc::ptr_eq(&driving.cursor, &cursor));
+        let driving = driving.filter(|driving| Arc::ptr_eq(&driving.cursor, &cursor) && !cursor.is_over());
         driving.ok_or_else(|| Error::conflict("the lease is over: this relay acquired anew"))
     }
 
@@ -182,8 +190,9 @@ impl<D: Driver> Table<D> {
         let mut kept = driving.kept.lock().await;
         let mut look = cursor.look();
         let claimed = loop {
-            let (claimed, taken) = self.claim_once(&driving, &mut kept, room, look).await?;
-            let is_late = began.elapsed() >= lease.length() / 4;
+            let until = began + lease.length() / 4;
+            let (claimed, taken) = self.claim_past_refused(&driving, &mut kept, room, look, until).await?;
+            let is_late = Instant::now() >= until;
             if cursor.has_missed() || taken > 0 && claimed.is_empty() && is_late {
                 // What is due may still be there: the relay asks again after its next settle, also one that leaves when nothing is.
                 lease.note_unrecorded();
@@ -202,7 +211,7 @@ impl<D: Driver> Table<D> {
     }
 
     /// One claim; answers its events, and how many rows it took for that.
-    async fn claim_once(
+    pub(super) async fn claim_once(
         &self,
         driving: &Driving<D>,
         kept: &mut D::Kept,
@@ -211,11 +220,15 @@ impl<D: Driver> Table<D> {
     ) -> Result<(Vec<Claimed>, usize)> {
         let (cursor, shape) = (&driving.cursor, D::shape(&driving.sql));
         let token: Token = shape.token(&cursor.owner.name, &fresh_id()).into();
-        let is_ordered = cursor.lane.order == Order::PerKey && shape.order_column().is_some();
+        let (is_ordered, passed) = (driving.is_ordered(), cursor.passed());
         let began = Instant::now();
         cursor.begin_claim(&token);
-        let ask = Ask { cursor, token: &token, room, look, is_ordered };
-        let mut rows = self.driver.claim(&driving.sql, ask, kept).await?;
+        let ask = Ask { cursor, token: &token, room, look, is_ordered, passed: &passed };
+        let asked = self.driver.claim(&driving.sql, ask, kept).await;
+        if asked.as_ref().is_err_and(is_refusal) {
+            cursor.refuse_claim(&token);
+        }
+        let mut rows = asked?;
         crash::point("claim: read");
         let has_numbers = shape.found(Column::Id).is_some_and(|found| found.kind == Kind::Int);
         if is_ordered {
@@ -259,9 +272,6 @@ impl<D: Driver> Table<D> {
     async fn record(&self, lease: &Lease, outcomes: Vec<Settled>, then: Then) -> Result<Standing> {
         let Ok(driving) = self.driving(lease) else { return Ok(Standing::Lost) };
         let cursor = &driving.cursor;
-        if cursor.is_over() {
-            return Ok(Standing::Lost);
-        }
         let sorted = Arc::new(cursor.sort(&outcomes));
         let (standing, lost) = match self.driver.record(&driving.sql, &sorted).await {
             Ok((recorded, renewed)) => {

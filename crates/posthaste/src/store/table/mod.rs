@@ -7,9 +7,10 @@
 //! The engine is written once ([`engine`], for operators [`admin`], [`command`] and [`review`]); a database does for it what
 //! [`driver`] names. What has no I/O stands apart: what a lease holds ([`cursor`]), how a row becomes an event ([`row`]), and what
 //! operators see of it ([`look`]) and leave in the record ([`ledger`]). What a table refuses to record is dealt with in [`refusal`],
-//! and what no relay holds any more, or none should, is taken back in [`sweep`].
+//! what it will not have claimed in [`claim`], and what no relay holds any more, or none should, is taken back in [`sweep`].
 
 mod admin;
+mod claim;
 mod command;
 pub(in crate::store) mod count;
 pub(in crate::store) mod cursor;
@@ -18,7 +19,7 @@ pub(in crate::store) mod engine;
 pub(in crate::store) mod examine;
 pub(in crate::store) mod ledger;
 pub(in crate::store) mod look;
-mod refusal;
+pub(in crate::store) mod refusal;
 mod review;
 pub(in crate::store) mod row;
 mod sweep;

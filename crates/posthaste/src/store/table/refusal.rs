@@ -23,7 +23,7 @@ const PAUSE_FIRST: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(3600);
 
 /// Whether the database understood and said no; what is merely away or busy is asked again as a whole.
-pub(super) fn is_refusal(error: &Error) -> bool {
+pub(in crate::store) fn is_refusal(error: &Error) -> bool {
     error.kind() == ErrorKind::Rejected
 }
 
@@ -52,12 +52,25 @@ impl<D: Driver> Table<D> {
     }
 
     async fn renew(&self, driving: &Driving<D>) -> Result<()> {
-        let all = Arc::new(driving.cursor.sort(&[]));
-        match self.driver.record(&driving.sql, &all).await {
-            Ok(_) => driving.cursor.recorded(&all),
-            Err(error) if is_refusal(&error) => tracing::warn!(%error, "the table refuses to renew leases"),
-            Err(error) => return Err(error),
+        let all = driving.cursor.sort(&[]);
+        let mut parts = vec![all.renewed.as_slice()];
+        while let Some(part) = parts.pop() {
+            match self.driver.record(&driving.sql, &Arc::new(all.renewals(part))).await {
+                Ok(_) => {}
+                Err(error) if !is_refusal(&error) => return Err(error),
+                Err(error) => match part {
+                    [] => {}
+                    [one] => {
+                        tracing::warn!(event_id = one, %error, "the table refuses to renew the lease of a row")
+                    }
+                    several => {
+                        let (first, second) = several.split_at(several.len() / 2);
+                        parts.extend([second, first]);
+                    }
+                },
+            }
         }
+        driving.cursor.recorded(&all);
         Ok(())
     }
 

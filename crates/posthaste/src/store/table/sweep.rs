@@ -5,6 +5,7 @@
 
 use posthaste_core::table::meters;
 use posthaste_core::{Error, Result};
+use tokio::time::Instant;
 
 use super::driver::{Driver, Sweep};
 use super::engine::{Driving, Table};
@@ -15,9 +16,9 @@ const REFUSED_MAX: u32 = 1_000;
 /// So many of them are told one by one.
 const TOLD_MAX: u32 = 5;
 
-/// What a sweep did.
+/// What all steps of a sweep did.
 #[derive(Default)]
-struct Swept {
+struct Walk {
     rows: u64,
     dead: u64,
     refused: u32,
@@ -48,72 +49,101 @@ impl<D: Driver> Table<D> {
 
     /// Takes back every row whose lease has ended, a bounded number at a time, until there is none.
     pub(super) async fn sweep(&self, driving: &Driving<D>) -> Result<()> {
-        let swept = self.sweep_parts(driving).await?;
+        let mut walk = Walk::default();
+        // Whatever ended it, what it did is done.
+        let walked = self.walk(driving, &mut walk).await;
         tell_how_many(
-            swept.refused,
+            walk.refused,
             "rows whose lease has ended stay as they are; they are tried again in a minute",
         );
-        if swept.rows == 0 {
-            return Ok(());
+        if walk.rows == 0 {
+            return walked;
         }
         let cursor = &driving.cursor;
         // They may be before the place.
         cursor.look_whole();
-        meters::count_swept(cursor.lane.name.as_str(), swept.rows, swept.dead);
+        meters::count_swept(cursor.lane.name.as_str(), walk.rows, walk.dead);
         tracing::warn!(
             table = %D::shape(&driving.sql).profile.table,
-            rows = swept.rows,
-            dead = swept.dead,
+            rows = walk.rows,
+            dead = walk.dead,
             "leases had ended without an answer; their rows are pending again"
         );
-        Ok(())
+        walked
     }
 
     /// The oldest come first, so those that are refused are at the front and can be passed over by their number.
-    async fn sweep_parts(&self, driving: &Driving<D>) -> Result<Swept> {
+    async fn walk(&self, driving: &Driving<D>, walk: &mut Walk) -> Result<()> {
         let (cursor, rows) = (&driving.cursor, self.options.sweep_rows.max(1));
         let budget = self.options.attempts_max.max(1);
         let mut ask = Sweep { lease: cursor.lane.lease, rows, passed: cursor.refused(), budget };
-        let mut swept = Swept::default();
-        loop {
-            match self.driver.sweep(&driving.sql, ask).await {
-                Ok((some, dead)) => {
-                    swept.rows += some;
-                    swept.dead += dead;
-                    if some < u64::from(ask.rows) {
-                        break;
-                    }
-                    ask.rows = ask.rows.saturating_mul(2).min(rows);
+        let until = Instant::now() + cursor.lane.lease / 4;
+        let ended = loop {
+            match self.sweep_some(driving, &mut ask, walk).await {
+                Ok(true) if walk.refused < REFUSED_MAX && Instant::now() < until => {}
+                ended => break ended,
+            }
+        };
+        let is_all = matches!(ended, Ok(false));
+        cursor.note_refused(ask.passed, is_all);
+        ended.map(drop)
+    }
+
+    /// One step; answers whether there may be more.
+    async fn sweep_some(&self, driving: &Driving<D>, ask: &mut Sweep, walk: &mut Walk) -> Result<bool> {
+        match self.driver.sweep(&driving.sql, *ask).await {
+            Ok(swept) => {
+                walk.rows += swept.rows;
+                walk.dead += swept.dead;
+                if swept.stuck > 0 {
+                    let error = Error::rejected("the row is as it was before");
+                    self.pass_over(driving, ask, walk, (swept.stuck, &error)).await;
                 }
-                Err(error) if !is_refusal(&error) => return Err(error),
-                Err(_) if ask.rows > 1 => ask.rows /= 2,
-                Err(error) => {
-                    swept.refused += 1;
-                    if swept.refused <= TOLD_MAX {
-                        let id = self.driver.expired(&driving.sql, ask).await?;
-                        let what = "the table refuses that a row is taken back whose lease has ended";
-                        tell(swept.refused, id.as_deref(), &error, what);
-                    }
-                    ask.passed += 1;
-                    if swept.refused == REFUSED_MAX {
-                        break;
-                    }
-                }
+                let is_full = swept.looked >= u64::from(ask.rows);
+                ask.rows = ask.rows.saturating_mul(2).min(self.options.sweep_rows.max(1));
+                // The rest is locked: somebody else is at it.
+                Ok(is_full && swept.rows + swept.stuck > 0)
+            }
+            Err(error) if !is_refusal(&error) => Err(error),
+            Err(_) if ask.rows > 1 => {
+                ask.rows /= 2;
+                Ok(true)
+            }
+            Err(error) => {
+                self.pass_over(driving, ask, walk, (1, &error)).await;
+                Ok(true)
             }
         }
-        cursor.note_refused(ask.passed);
-        Ok(swept)
+    }
+
+    /// Goes on after so many rows that stay as they are.
+    async fn pass_over(
+        &self,
+        driving: &Driving<D>,
+        ask: &mut Sweep,
+        walk: &mut Walk,
+        (rows, error): (u64, &Error),
+    ) {
+        let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+        walk.refused = walk.refused.saturating_add(rows);
+        if walk.refused <= TOLD_MAX {
+            // Only to tell which one: what fails here need not fail the sweep.
+            let id = self.driver.expired(&driving.sql, *ask).await.unwrap_or(None);
+            let what = "the table refuses that a row is taken back whose lease has ended";
+            tell(walk.refused, id.as_deref(), error, what);
+        }
+        ask.passed = ask.passed.saturating_add(rows);
     }
 }
 
 /// Tells of a row, or of a claim, that is refused, if it is one of the first.
-fn tell(refused: u32, which: Option<&str>, error: &Error, what: &str) {
+pub(super) fn tell(refused: u32, which: Option<&str>, error: &Error, what: &str) {
     if refused <= TOLD_MAX {
         tracing::warn!(event_id = which.unwrap_or_default(), %error, "{what}");
     }
 }
 
-fn tell_how_many(refused: u32, what: &str) {
+pub(super) fn tell_how_many(refused: u32, what: &str) {
     if refused > 0 {
         tracing::warn!(rows = refused, "{what}");
     }

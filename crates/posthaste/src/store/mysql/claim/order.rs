@@ -13,7 +13,7 @@ use sqlx::mysql::MySqlRow;
 use super::super::error::Db;
 use super::super::get;
 use super::super::pool::Connection;
-use super::place;
+use super::{padded, place};
 use crate::store::table::cursor::Look;
 use crate::store::table::driver::Ask;
 use crate::store::table::list;
@@ -62,14 +62,15 @@ async fn due(
     passed: usize,
     left_out: &BTreeSet<String>,
 ) -> Db<Vec<Due>> {
+    let passed_ids = padded(ask.passed.iter().map(String::as_str));
     let keys = padded(left_out.iter().map(String::as_str));
     let mut values = vec![
         Value::Int(Some(i64::from(rows))),
         place(ask),
         Value::Int(Some(i64::try_from(passed).unwrap_or(i64::MAX))),
     ];
-    let text = sql.pick_ordered(ask.look == Look::Whole, keys.len());
-    values.extend(keys);
+    let text = sql.pick_ordered(ask.look == Look::Whole, passed_ids.len(), keys.len());
+    values.extend(passed_ids.into_iter().chain(keys));
     let read = |row: &MySqlRow| {
         Ok(Due {
             id: get(row, 0)?,
@@ -108,6 +109,8 @@ async fn unblocked(
     values.extend(keys);
     let end = page.iter().map(|row| (row.available, row.created)).max();
     let candidates: HashSet<&str> = page.iter().map(|row| row.id.as_str()).collect();
+    // What the table would not have claimed is in no page, and keeps its place in its key.
+    let passed: HashSet<&str> = ask.passed.iter().map(String::as_str).collect();
     let mut waiting = HashSet::new();
     for row in &on.query(&text, &values).await? {
         let (id, key): (String, String) = (get(row, 0)?, get(row, 1)?);
@@ -117,21 +120,11 @@ async fn unblocked(
         // Its place lies within the page, and it is not there: it was handed back since that was read.
         let is_missed = !is_candidate && place.is_some() && place < end;
         if is_candidate && !waiting.contains(&key) {
-            free.insert(id);
+            free.insert(id.clone());
         }
-        if holds || is_missed {
+        if holds || is_missed || passed.contains(id.as_str()) {
             waiting.insert(key);
         }
     }
     Ok(free)
-}
-
-/// As many values as the next power of two, the last one again and again: statements are kept prepared by their text.
-fn padded<'a>(keys: impl ExactSizeIterator<Item = &'a str>) -> Vec<Value> {
-    let count = keys.len();
-    let mut values: Vec<Value> = keys.map(|key| Value::Text(Some(key.to_owned()))).collect();
-    if let Some(last) = values.last().cloned() {
-        values.resize(count.next_power_of_two(), last);
-    }
-    values
 }

@@ -6,10 +6,10 @@ use posthaste_core::time::Timestamp;
 use tokio_postgres::Row;
 
 use super::super::error::Db;
-use super::super::pool::{Connection, begin, commit};
+use super::super::pool::{Connection, begin};
 use super::super::rows::maybe_time;
-use super::super::value::{Stamp, args};
-use super::told;
+use super::super::value::{Arg, Stamp, args};
+use super::{refused, told};
 use crate::store::table::cursor::Look;
 use crate::store::table::driver::Ask;
 use crate::store::table::row::RawRow;
@@ -33,22 +33,57 @@ pub(super) async fn claim(
     rows.iter().map(read).collect::<Db<_>>().map_err(failed)
 }
 
+/// The id of the first row that this claim would take. The server plans it as it likes: it is asked only after a refusal.
+pub(super) async fn due(client: &Connection, sql: &PostgresTableSql, ask: Ask<'_>) -> Db<Option<String>> {
+    let text = sql.due(ask.is_ordered, ask.look == Look::Whole);
+    let rows = client.query_typed(&text, &Values::of(ask).args()).await?;
+    rows.first().map(|row| row.try_get(0)).transpose()
+}
+
+/// What a claim is asked with.
+struct Values {
+    token: String,
+    events: i64,
+    bytes: i64,
+    place: Stamp,
+    mine: Vec<String>,
+    slow: Vec<String>,
+    passed: Vec<String>,
+}
+
+impl Values {
+    fn of(ask: Ask<'_>) -> Self {
+        let (mine, slow) = if ask.is_ordered { ask.cursor.mine() } else { Default::default() };
+        let place = match ask.look {
+            Look::Since(place) => place,
+            Look::Whole => Timestamp::from_micros(0),
+        };
+        Self {
+            token: ask.token.to_string(),
+            events: i64::from(ask.room.events),
+            bytes: i64::try_from(ask.room.bytes).unwrap_or(i64::MAX),
+            place: Stamp(place),
+            mine,
+            slow,
+            passed: ask.passed.to_vec(),
+        }
+    }
+
+    fn args(&self) -> [Arg<'_>; 7] {
+        args![self.token, self.events, self.bytes, self.place, self.mine, self.slow, self.passed]
+    }
+}
+
 async fn take(client: &mut Connection, sql: &PostgresTableSql, ask: Ask<'_>) -> Result<Vec<Row>> {
-    let (mine, slow) = if ask.is_ordered { ask.cursor.mine() } else { Default::default() };
-    let place = match ask.look {
-        Look::Since(place) => place,
-        Look::Whole => Timestamp::from_micros(0),
-    };
-    let (events, bytes) = (i64::from(ask.room.events), i64::try_from(ask.room.bytes).unwrap_or(i64::MAX));
-    let (token, place) = (ask.token.to_string(), Stamp(place));
-    let values = args![token, events, bytes, place, mine, slow];
+    let values = Values::of(ask);
+    let values = values.args();
     let text = match (ask.is_ordered, ask.look) {
         (false, Look::Since(_)) => &sql.claim,
         (false, Look::Whole) => &sql.claim_from_start,
         (true, Look::Since(_)) => &sql.claim_ordered,
         (true, Look::Whole) => &sql.claim_ordered_from_start,
     };
-    let failed = |error| told(error, sql);
+    let failed = |error| refused(error, sql);
     if !ask.is_ordered {
         return client.query_typed(text, &values).await.map_err(failed);
     }
@@ -62,7 +97,8 @@ async fn take(client: &mut Connection, sql: &PostgresTableSql, ask: Ask<'_>) -> 
     told.map_err(failed)?;
     locked.map_err(failed)?;
     let rows = rows.map_err(failed)?;
-    commit(tx).await?;
+    // What is checked at the end of a transaction is refused here.
+    tx.commit().await.map_err(failed)?;
     Ok(rows)
 }
 

@@ -35,9 +35,10 @@ use super::error::explain;
 use super::pool::{Connection, Connections};
 use crate::store::table::count::Counted;
 use crate::store::table::cursor::{Left, Sorted};
-use crate::store::table::driver::{Ask, Driver, Question, Seen, Sweep, Terminal, Wish};
+use crate::store::table::driver::{Ask, Driver, Question, Seen, Sweep, Swept, Terminal, Wish};
 use crate::store::table::engine::Table;
 use crate::store::table::ledger::Ledger;
+use crate::store::table::refusal::is_refusal;
 use crate::store::table::ring;
 use crate::store::table::row::RawRow;
 use crate::store::{StoreOptions, TableOptions};
@@ -129,7 +130,7 @@ impl Driver for Postgres {
                 *kept = Some(self.connections.get().await?);
             }
             let claimed = claim::claim(kept.as_mut().expect("it was just put there"), sql, ask).await;
-            if claimed.is_err() {
+            if claimed.as_ref().is_err_and(|error| !is_refusal(error)) {
                 // It may be cut; the next claim takes another.
                 *kept = None;
             }
@@ -138,15 +139,24 @@ impl Driver for Postgres {
         self.connections.watched(claim).await
     }
 
+    async fn due(&self, sql: &PostgresTableSql, ask: Ask<'_>) -> Result<Option<String>> {
+        asked!(self.connections, sql, |on| claim::due(on, sql, ask))
+    }
+
     async fn record(&self, sql: &PostgresTableSql, sorted: &Arc<Sorted>) -> Result<(u64, u64)> {
         asked!(self.connections, |on| settle::record(on, sql, sorted))
     }
 
     async fn hand_back(&self, sql: &PostgresTableSql, left: Left, kept: &mut Self::Kept) -> Result<()> {
-        asked!(self.connections, |on| settle::hand_back(on, kept.as_ref(), sql, &left))
+        let handed_back = asked!(self.connections, |on| settle::hand_back(on, kept.as_ref(), sql, &left));
+        if handed_back.as_ref().is_err_and(|error| !is_refusal(error)) {
+            // It may be cut; the next try is made without it.
+            *kept = None;
+        }
+        handed_back
     }
 
-    async fn sweep(&self, sql: &PostgresTableSql, sweep: Sweep) -> Result<(u64, u64)> {
+    async fn sweep(&self, sql: &PostgresTableSql, sweep: Sweep) -> Result<Swept> {
         asked!(self.connections, |on| settle::sweep(on, sql, sweep))
     }
 
@@ -220,17 +230,24 @@ impl Driver for Postgres {
     }
 }
 
-/// What the server says about outcomes. A value that breaks a rule, and what a trigger of theirs raises, is a refusal: it would say
+/// What the server says about claims and outcomes. A value that breaks a rule, and what a trigger of theirs raises, is a refusal: it would say
 /// the same another time.
 fn refused(error: tokio_postgres::Error, sql: &PostgresTableSql) -> Error {
-    let is_rule =
-        |code: &str| ["22", "23", "27", "38", "39", "44", "P0"].iter().any(|class| code.starts_with(class));
     match error.as_db_error() {
         Some(db) if is_rule(db.code().code()) => {
             Error::rejected(format!("the table refuses it: {}", db.message())).because(error)
         }
         _ => told(error, sql),
     }
+}
+
+/// Whether a SQLSTATE says that a rule was broken: one of the classes for that, or one that a trigger made up. Those begin with 5 to 9
+/// or I to Z, as the standard leaves them to everybody; of these the server itself uses a few for what passes.
+fn is_rule(code: &str) -> bool {
+    let class = code.get(..2).unwrap_or_default();
+    let is_made_up = class.starts_with(|first: char| matches!(first, '5'..='9' | 'I'..='Z'));
+    let is_servers = matches!(class, "53" | "54" | "55" | "57" | "58" | "72" | "XX");
+    matches!(class, "09" | "22" | "23" | "27" | "2F" | "38" | "39" | "44") || is_made_up && !is_servers
 }
 
 /// What the server says about a table that is not ours.
@@ -245,5 +262,20 @@ fn told(error: tokio_postgres::Error, sql: &PostgresTableSql) -> Error {
                 .because(error)
         }
         _ => explain(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_rule;
+
+    #[test]
+    fn a_trigger_may_refuse_with_a_code_of_its_own() {
+        for code in ["P0001", "23514", "22001", "OB001", "U0001", "70000"] {
+            assert!(is_rule(code), "{code}");
+        }
+        for code in ["57P01", "53300", "55P03", "40001", "40P01", "42501", "08006", "XX000", "25006", ""] {
+            assert!(!is_rule(code), "{code}");
+        }
     }
 }

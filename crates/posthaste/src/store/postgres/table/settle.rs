@@ -8,7 +8,7 @@ use super::super::pool::{Connection, begin};
 use super::super::value::args;
 use super::refused;
 use crate::store::table::cursor::{Left, Sorted};
-use crate::store::table::driver::Sweep;
+use crate::store::table::driver::{Sweep, Swept};
 use crate::store::table::millis;
 
 /// Records outcomes, all or none; answers how many rows were recorded and how many renewed.
@@ -80,14 +80,18 @@ pub(super) async fn hand_back(
     Ok(())
 }
 
-/// Takes back rows whose lease has ended; answers how many, and how many of them died.
-pub(super) async fn sweep(client: &Connection, sql: &PostgresTableSql, sweep: Sweep) -> Result<(u64, u64)> {
+/// Takes back rows whose lease has ended.
+pub(super) async fn sweep(client: &Connection, sql: &PostgresTableSql, sweep: Sweep) -> Result<Swept> {
     let [rows, budget, passed] = [sweep.rows, sweep.budget, sweep.passed].map(i64::from);
     let lease = millis(sweep.lease);
     let swept = client.query_typed(&sql.sweep, &args![lease, rows, budget, passed]).await;
     let swept = swept.map_err(|error| refused(error, sql))?;
-    let dead = swept.iter().filter(|row| row.try_get(0).unwrap_or(false)).count();
-    Ok((swept.len() as u64, dead as u64))
+    let number = |column: usize| -> Result<u64> {
+        let number = swept.first().map(|row| row.try_get::<_, i64>(column)).transpose();
+        Ok(number.map_err(|error| refused(error, sql))?.unwrap_or_default().unsigned_abs())
+    };
+    let (locked, rows) = (number(1)?, number(2)?);
+    Ok(Swept { looked: number(0)?, rows, dead: number(3)?, stuck: locked.saturating_sub(rows) })
 }
 
 /// The id of the first row that a sweep would take back.

@@ -35,7 +35,7 @@ use super::reader::Reader;
 use super::writer::{Kind, Writer};
 use crate::store::table::count::Counted;
 use crate::store::table::cursor::{Left, Sorted};
-use crate::store::table::driver::{Ask, Driver, Question, Seen, Sweep, Terminal, Wish};
+use crate::store::table::driver::{Ask, Driver, Question, Seen, Sweep, Swept, Terminal, Wish};
 use crate::store::table::engine::Table;
 use crate::store::table::ledger::Ledger;
 use crate::store::table::ring;
@@ -170,6 +170,11 @@ impl Driver for Sqlite {
         self.write(Kind::Other, move |connection| claim.take(connection)).await
     }
 
+    async fn due(&self, sql: &Self::Sql, ask: Ask<'_>) -> Result<Option<String>> {
+        let claim = work::Claim::new(sql, ask, self.clock.now());
+        self.read(move |connection| claim.first(connection)).await
+    }
+
     async fn record(&self, sql: &Self::Sql, sorted: &Arc<Sorted>) -> Result<(u64, u64)> {
         let (sql, sorted, now) = (Arc::clone(sql), Arc::clone(sorted), self.clock.now());
         self.write(Kind::Settle, move |connection| work::record(connection, &sql, &sorted, now)).await
@@ -180,12 +185,10 @@ impl Driver for Sqlite {
         self.write(Kind::Other, move |connection| work::hand_back(connection, &sql, &left, now)).await
     }
 
-    async fn sweep(&self, sql: &Self::Sql, sweep: Sweep) -> Result<(u64, u64)> {
-        let (looking, now) = (Arc::clone(sql), self.clock.now());
-        let looked =
-            self.read(move |connection| work::is_any_expired(connection, &looking, sweep.lease, now));
-        if !looked.await? {
-            return Ok((0, 0));
+    async fn sweep(&self, sql: &Self::Sql, sweep: Sweep) -> Result<Swept> {
+        // Looks before it writes, past what is passed over: one row that stays would make every sweep a write.
+        if self.expired(sql, sweep).await?.is_none() {
+            return Ok(Swept::default());
         }
         let (sql, now) = (Arc::clone(sql), self.clock.now());
         self.write(Kind::Other, move |connection| work::sweep(connection, &sql, sweep, now)).await

@@ -10,7 +10,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::store::table::cursor::{Left, Sorted, Token};
-use crate::store::table::driver::{Ask, Sweep};
+use crate::store::table::driver::{Ask, Sweep, Swept};
 use crate::store::table::list;
 use crate::store::table::row::RawRow;
 
@@ -20,6 +20,7 @@ pub(super) struct Claim {
     token: Token,
     room: Room,
     is_ordered: bool,
+    passed: String,
     mine: String,
     slow: String,
     now: String,
@@ -33,6 +34,7 @@ impl Claim {
             token: Token::clone(ask.token),
             room: ask.room,
             is_ordered: ask.is_ordered,
+            passed: list(ask.passed),
             mine: list(&mine),
             slow: list(&slow),
             now: text(now),
@@ -55,15 +57,20 @@ impl Claim {
         Ok(self.pick(connection)?.is_empty())
     }
 
+    /// The id of the first row that it would take.
+    pub(super) fn first(&self, connection: &Connection) -> rusqlite::Result<Option<String>> {
+        Ok(self.pick(connection)?.into_iter().next())
+    }
+
     /// As many as fit; one always does.
     fn pick(&self, connection: &Connection) -> rusqlite::Result<Vec<String>> {
         let text = if self.is_ordered { &self.sql.pick_ordered } else { &self.sql.pick };
         let mut statement = connection.prepare_cached(text)?;
         let events = i64::from(self.room.events);
         let mut rows = if self.is_ordered {
-            statement.query((&self.now, events, &self.mine, &self.slow))?
+            statement.query((&self.now, events, &self.passed, &self.mine, &self.slow))?
         } else {
-            statement.query((&self.now, events))?
+            statement.query((&self.now, events, &self.passed))?
         };
         let (mut picked, mut bytes) = (Vec::new(), 0_u64);
         while let Some(row) = rows.next()? {
@@ -108,29 +115,28 @@ pub(super) fn record(
     Ok((recorded, many(&sql.renewed, renewed)?))
 }
 
-/// Whether the lease of any row has ended.
-pub(super) fn is_any_expired(
-    connection: &Connection,
-    sql: &SqliteTableSql,
-    lease: Duration,
-    now: Timestamp,
-) -> rusqlite::Result<bool> {
-    let mut statement = connection.prepare_cached(&sql.expired)?;
-    statement.query_row([text(now.before(lease))], |row| row.get(0))
-}
-
-/// Takes back rows whose lease has ended; answers how many, and how many of them died.
+/// Takes back rows whose lease has ended. What a statement says that it changed, a trigger may have changed back after it; so they are
+/// counted before and after.
 pub(super) fn sweep(
     connection: &Connection,
     sql: &SqliteTableSql,
     Sweep { lease, rows, passed, budget }: Sweep,
     now: Timestamp,
-) -> rusqlite::Result<(u64, u64)> {
+) -> rusqlite::Result<Swept> {
+    let cutoff = text(now.before(lease));
+    let count = || -> rusqlite::Result<u64> {
+        let count = connection.prepare_cached(&sql.expired)?.query_row([&cutoff], |row| row.get::<_, i64>(0));
+        Ok(count?.unsigned_abs())
+    };
+    let before = count()?;
     let mut statement = connection.prepare_cached(&sql.sweep)?;
-    let values = (text(now.before(lease)), rows, budget, text(now), passed);
-    let dead = statement.query_map(values, |row| row.get::<_, bool>(0))?;
-    let dead = dead.collect::<rusqlite::Result<Vec<_>>>()?;
-    Ok((dead.len() as u64, dead.iter().filter(|dead| **dead).count() as u64))
+    let dead = statement
+        .query_map((&cutoff, rows, budget, text(now), passed), |row| row.get::<_, Option<bool>>(0))?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let dead = dead.iter().filter(|dead| **dead == Some(true)).count() as u64;
+    let looked = before.saturating_sub(u64::from(passed)).min(u64::from(rows));
+    let rows = before.saturating_sub(count()?);
+    Ok(Swept { looked, rows, dead: dead.min(rows), stuck: looked.saturating_sub(rows) })
 }
 
 /// The id of the first row that a sweep would take back.

@@ -118,9 +118,12 @@ async fn what_was_never_sent_goes_back_as_it_came() {
     cursor.begin_claim(&token);
     cursor.end_claim(&token, Instant::now(), Look::Whole, [("untold", 0)].into_iter(), None);
     lease.note_unsent([tickets[1]]);
-    let mut left = cursor.left(25);
-    left.unsent.sort();
-    assert_eq!((left.ids, left.unsent), (vec!["sent".to_owned()], vec!["unsent".into(), "untold".into()]));
+    for which in ["once", "again"] {
+        let mut left = cursor.left(25);
+        left.unsent.sort();
+        let expected = (vec!["sent".to_owned()], vec!["unsent".to_owned(), "untold".to_owned()]);
+        assert_eq!((left.ids, left.unsent), expected, "{which}");
+    }
 }
 
 #[test]
@@ -143,10 +146,64 @@ fn what_is_left_is_halved_down_to_one_row() {
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_is_passed_over_and_tried_again_after_a_minute() {
     let cursor = cursor();
-    cursor.note_refused(2);
+    cursor.note_refused(2, true);
     tokio::time::advance(REFUSED_AGAIN_AFTER / 2).await;
     assert_eq!(cursor.refused(), 2);
-    cursor.note_refused(3);
+    cursor.note_refused(3, true);
     tokio::time::advance(REFUSED_AGAIN_AFTER / 2).await;
     assert_eq!(cursor.refused(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_goes_on_behind_what_is_refused_until_it_has_seen_all() {
+    let cursor = cursor();
+    for walk in 1..=20 {
+        cursor.note_refused(walk * 1_000, false);
+        tokio::time::advance(REFUSED_AGAIN_AFTER / 4).await;
+        assert_eq!(cursor.refused(), walk * 1_000);
+    }
+    cursor.note_refused(20_500, true);
+    tokio::time::advance(REFUSED_AGAIN_AFTER).await;
+    assert_eq!(cursor.refused(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_claimed_is_passed_over_and_tried_again_after_a_minute() {
+    let cursor = cursor();
+    assert_eq!((cursor.pass_over("a"), cursor.passed()), (Some(true), vec!["a".to_owned()]));
+    assert_eq!(cursor.pass_over("a"), None, "it comes although it is passed over");
+    tokio::time::advance(REFUSED_AGAIN_AFTER).await;
+    assert!(cursor.passed().is_empty());
+    assert_eq!(cursor.pass_over("a"), Some(false), "that is told already");
+    for n in 1..PASSED_MAX {
+        assert_eq!(cursor.pass_over(&n.to_string()), Some(true));
+    }
+    assert_eq!(cursor.pass_over("one more"), None, "there are too many");
+    tokio::time::advance(REFUSED_AGAIN_AFTER).await;
+    assert_eq!(cursor.pass_over("one more"), Some(true), "what may have been mended makes room");
+    let once = Cursor::new(LaneSpec::new("main".parse().unwrap()), Owner::new("r").passing());
+    once.pass_over("a");
+    tokio::time::advance(REFUSED_AGAIN_AFTER).await;
+    assert_eq!(once.passed(), ["a"], "one pass ends, however long it takes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_the_table_refused_holds_nothing() {
+    let cursor = cursor();
+    cursor.begin_claim(&"t".into());
+    cursor.refuse_claim(&"t".into());
+    assert!(cursor.left(25).unsure.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_missed_its_look_has_not_looked_from_the_beginning() {
+    let cursor = cursor();
+    let (token, latest): (Token, _) = ("t".into(), Timestamp::from_micros(10_000_000));
+    cursor.begin_claim(&token);
+    cursor.end_claim(&token, Instant::now(), Look::Whole, [("a", 0)].into_iter(), Some(latest));
+    tokio::time::advance(WHOLE_EVERY_MIN).await;
+    cursor.begin_claim(&token);
+    cursor.miss();
+    cursor.end_claim(&token, Instant::now(), Look::Whole, [].into_iter(), None);
+    assert_eq!((cursor.has_missed(), cursor.look()), (true, Look::Whole));
 }
