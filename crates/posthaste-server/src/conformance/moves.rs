@@ -108,8 +108,8 @@ impl Move {
     }
 
     /// Whether an operator took a row and made it dead: nothing was attempted. Where a table has no column for why, none is said.
-    fn is_burial(&self) -> bool {
-        let is_said = self.error.as_ref().is_none_or(|error| error.starts_with("buried: "));
+    fn is_burial(&self, says_why: bool) -> bool {
+        let is_said = self.error.as_ref().map_or(!says_why, |error| error.starts_with("buried: "));
         self.is(State::Delivering, State::Dead) && self.to_attempts == self.from_attempts && is_said
     }
 
@@ -123,7 +123,8 @@ impl Move {
 }
 
 /// What holds for every move, whatever the check was about. `operated`: an operator was at work, so terminal rows may move.
-pub(super) fn judge(moves: &[Move], operated: bool, lease_ms: i64, findings: &mut Findings) {
+/// `says_why`: the table has a column for errors.
+pub(super) fn judge(moves: &[Move], operated: bool, says_why: bool, lease_ms: i64, findings: &mut Findings) {
     for (place, one) in moves.iter().enumerate().filter(|(_, one)| !one.is_removal) {
         let Move { id, from, to, .. } = one;
         let next = || moves[place + 1..].iter().find(|next| next.id == *id);
@@ -158,11 +159,11 @@ pub(super) fn judge(moves: &[Move], operated: bool, lease_ms: i64, findings: &mu
         }
         must("L1", one.is_allowed(), &format!("{from:?} → {to:?}"));
         // Whatever an operator takes to bury it is not published.
-        let is_buried = || operated && next().is_some_and(Move::is_burial);
+        let is_buried = || operated && next().is_some_and(|next| next.is_burial(says_why));
         let claimed_early = one.is_claim() && one.was_due_in > ROUNDING_MS && !is_buried();
         must("L3", !claimed_early, &format!("claimed {} ms before it was due", one.was_due_in));
         let is_back = one.is(State::Delivering, State::Pending) && !one.is_untried(lease_ms);
-        let is_death = one.is(State::Delivering, State::Dead) && !(operated && one.is_burial());
+        let is_death = one.is(State::Delivering, State::Dead) && !(operated && one.is_burial(says_why));
         if is_back || is_death {
             let (before, after) = (one.from_attempts, one.to_attempts);
             let what = format!("{from:?} → {to:?} with {before} attempts before and {after} after");
@@ -222,7 +223,7 @@ mod tests {
 
     fn is_broken(one: Move, operated: bool, requirement: &'static str) -> bool {
         let mut findings = Findings::default();
-        judge(&[one], operated, LEASE_MS, &mut findings);
+        judge(&[one], operated, false, LEASE_MS, &mut findings);
         findings.verdicts(&[requirement], true)[0].result == Outcome::Failed
     }
 
@@ -254,10 +255,16 @@ mod tests {
         assert!(!is_broken(death([1, 1]), true, "L6"));
         let early = moved(["PENDING", "DELIVERING"], [1, 1], true, [900, 900], 0);
         let mut findings = Findings::default();
-        judge(&[early, death([1, 1])], true, LEASE_MS, &mut findings);
+        judge(&[early, death([1, 1])], true, false, LEASE_MS, &mut findings);
         assert!(
             findings.verdicts(&["L3"], true)[0].result != Outcome::Failed,
             "whatever waits can be buried"
+        );
+        let mut findings = Findings::default();
+        judge(&[death([1, 1])], true, true, LEASE_MS, &mut findings);
+        assert!(
+            findings.verdicts(&["L6"], true)[0].result == Outcome::Failed,
+            "a burial says so where it can be said"
         );
         let skipped = moved(["PENDING", "DEAD"], [0, 0], false, [0, 0], 0);
         assert!(is_broken(skipped, true, "L1"), "an operator takes what it buries");

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
-use posthaste::table::Profile;
+use posthaste::table::{Column, Profile};
 use tokio::time::{Instant, sleep};
 
 use super::Stop;
@@ -81,7 +81,8 @@ impl Kit {
         let mut scene = Scene { kit: self, table, findings: Findings::default(), lease };
         let played = (of.run)(&mut scene).await;
         let moved = scene.table.moves().await?;
-        moves::judge(&moved, of.is_operated, millis(lease), &mut scene.findings);
+        let says_why = scene.table.has(Column::LastError);
+        moves::judge(&moved, of.is_operated, says_why, millis(lease), &mut scene.findings);
         if let Err(Stop(why)) = played {
             // What was to be found out after that is not known to hold.
             let is_complete = !of.about.iter().any(|id| scene.findings.lacks(id));
