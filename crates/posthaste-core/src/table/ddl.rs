@@ -133,10 +133,10 @@ fn indexes(profile: &Profile, words: &Words) -> String {
     };
     let mut all = "-- What is to be claimed, and what is claimed.\n".to_owned();
     let mut pickup = format!("{}, {}", needed(Column::AvailableAt), needed(Column::CreatedAt));
-    // The primary key is the end of every index there; a number that tells rows of one moment apart is not, and all would be sorted.
-    if let Some(sequence) = column(Column::Sequence).filter(|_| !words.has_partial_indexes) {
-        pickup = format!("{pickup}, {sequence}");
-    }
+    // What tells rows of one moment apart ends the index, or a claim in order sorts all of them. MySQL ends every index by the primary key.
+    let by_id = words.has_partial_indexes.then(|| needed(Column::Id));
+    let tie = column(Column::Sequence).or(by_id).map(|tie| format!(", {tie}")).unwrap_or_default();
+    pickup.push_str(&tie);
     all.push_str(&index("pickup", &pickup, &states.pending));
     all.push_str(&index("stuck", &needed(Column::LockedAt), &states.delivering));
     if let Some(key) = column(Column::Key) {
@@ -144,7 +144,7 @@ fn indexes(profile: &Profile, words: &Words) -> String {
             format!(" WHERE {status} IN ({}, {})", states.pending.literal(), states.delivering.literal());
         let created = needed(Column::CreatedAt);
         let (columns, open) = if words.has_partial_indexes {
-            (format!("{key}, {created}"), open.as_str())
+            (format!("{key}, {created}{tie}"), open.as_str())
         } else {
             (format!("{key}, {status}, {created}"), "")
         };

@@ -65,7 +65,7 @@ impl Indexes {
         };
         let key = shape.profile.columns[&key].as_str();
         if self.begin_with(&[key]) {
-            return Finding::ok(KEYS, "there is one");
+            return self.of_moments(shape, ddl);
         }
         let seen = format!(
             "order = \"key\" needs an index of {table} that begins with {key}, or claims get slower with every row"
@@ -75,6 +75,27 @@ impl Indexes {
             other => other,
         };
         Finding::warning(KEYS, seen, mend)
+    }
+}
+
+impl Indexes {
+    /// Rows of one transaction have one time, and their order is that of another column: by an index, or each claim sorts them all.
+    fn of_moments(&self, shape: &Shape, ddl: &str) -> Finding {
+        let name = |column: Column| shape.profile.columns.get(&column).map(|name| name.as_str());
+        let tie = name(Column::Sequence).or_else(|| name(Column::Id));
+        let ends: Vec<&str> =
+            [name(Column::AvailableAt), name(Column::CreatedAt), tie].into_iter().flatten().collect();
+        let from_status: Vec<&str> = name(Column::Status).into_iter().chain(ends.iter().copied()).collect();
+        // Where none is of a part of the rows, every one is ended by the primary key.
+        if !self.may_be_partial || self.begin_with(&ends) || self.begin_with(&from_status) {
+            return Finding::ok(KEYS, "there is one");
+        }
+        let seen = format!(
+            "order = \"key\" is slow where one transaction inserts many rows into {}: no index is by {}, so every claim sorts them all",
+            shape.profile.table,
+            ends.join(", ")
+        );
+        Finding::warning(KEYS, seen, made(ddl, "pickup"))
     }
 }
 
@@ -138,8 +159,11 @@ mod tests {
             );
         }
         let Some(Mend::Sql(of_keys)) = &none[1].mend else { panic!("{none:?}") };
-        assert!(of_keys[0].contains("(\"ordering_key\", \"created_at\")"), "{of_keys:?}");
-        let both = judged(&[&["status", "available_at"], &["ordering_key", "created_at"]]);
+        assert!(of_keys[0].contains("(\"ordering_key\", \"created_at\", \"event_id\")"), "{of_keys:?}");
+        let sorting = judged(&[&["status", "available_at"], &["ordering_key", "created_at"]]);
+        let verdicts: Vec<_> = sorting.iter().map(|finding| finding.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Ok, Verdict::Warning], "{sorting:?}");
+        let both = judged(&[&["available_at", "created_at", "event_id"], &["ordering_key", "created_at"]]);
         assert!(both.iter().all(|finding| finding.verdict == Verdict::Ok), "{both:?}");
     }
 }
