@@ -97,7 +97,9 @@ async fn produce(
 
 /// How many events of this size are published together: a server takes requests of at least twice its largest payload.
 fn fitting(size: u64, payload_max: usize) -> u64 {
-    (2 * payload_max as u64 / (size + AROUND_BYTES)).max(1)
+    // In base64, four bytes are three.
+    let each = size.saturating_mul(4) / 3 + AROUND_BYTES;
+    (2 * payload_max as u64 / each).max(1)
 }
 
 /// An event with a number, as large as it should be.
