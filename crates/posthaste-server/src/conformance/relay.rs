@@ -22,7 +22,7 @@ pub(super) const ATTEMPTS_MAX: u32 = 3;
 /// How long the relay is to wait for an acknowledgement.
 const TIMEOUT: Duration = Duration::from_millis(400);
 /// How long it is to wait before the second attempt; twice that before the third.
-pub(super) const BACKOFF: Duration = Duration::from_secs(1);
+pub(super) const BACKOFF: Duration = Duration::from_secs(2);
 /// How often an idle relay looks at the table.
 const POLL: Duration = Duration::from_millis(100);
 const STDERR_LINES_KEPT: usize = 8;

@@ -15,7 +15,7 @@ use crate::conformance::table::Row;
 /// How long dead rows are watched.
 const WATCHED: Duration = Duration::from_millis(2_500);
 /// How much of the asked pause must be seen: it begins with the transaction that records the failure, and a busy server takes its time.
-const PAUSE_SEEN_PERCENT: i64 = 50;
+const PAUSE_SEEN_PERCENT: i64 = 80;
 
 pub(super) fn failing<'a>(scene: &'a mut Scene<'_>) -> LocalBoxFuture<'a, Result<(), Stop>> {
     Box::pin(async move {
