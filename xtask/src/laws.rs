@@ -4,15 +4,12 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
 use crate::report::say;
-use crate::run::Run;
-use crate::servers::{Fleet, Kind};
-use crate::steps::{cargo, run_step, wait};
+use crate::steps::{cargo, run_step};
 use crate::table::table;
 use crate::trials::Trials;
 use crate::whole_check::{is_ci, may_lack};
+use posthaste_testservers::{Error, Fleet, Interrupt, Kind, Result, Run, wait};
 
 /// The conformance suite; its trials are called `<backend>::<law>`.
 const SUITE: [&str; 5] = ["test", "--package", "posthaste", "--test", "conformance"];

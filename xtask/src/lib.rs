@@ -1,17 +1,13 @@
 //! The project's own tasks: `cargo xtask servers up|down`, `cargo xtask test`, `cargo xtask laws`, `cargo
 //! xtask nemesis`.
-//!
-//! [`servers`] is also for tests that stop, kill and restart a server under load.
 
-mod error;
+mod binaries;
 mod features;
-mod interrupt;
+mod flaky;
 mod laws;
 mod nemesis;
-mod processes;
 mod report;
-mod run;
-pub mod servers;
+mod servers;
 mod steps;
 mod table;
 mod trials;
@@ -21,10 +17,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-pub use error::{Error, Result};
-pub use interrupt::Interrupt;
-pub use run::Run;
-use servers::Kind;
+use posthaste_testservers::{Error, Interrupt, Kind, Result};
 
 /// The project's own tasks.
 #[derive(Debug, Parser)]
@@ -65,7 +58,6 @@ enum ServersVerb {
     /// Starts servers (all if none is named), installs what is missing if root, and prints `export` lines.
     Up {
         /// Which ones.
-        #[arg(value_enum)]
         kinds: Vec<Kind>,
     },
     /// Ends what `up` started.

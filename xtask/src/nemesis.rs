@@ -1,9 +1,7 @@
 //! `cargo xtask nemesis`: a program of its own, as it needs the whole library and this one must be quick to build.
 
-use crate::error::{Doing as _, Result};
-use crate::interrupt::Interrupt;
-use crate::run::Run;
-use crate::steps::{cargo, wait};
+use crate::steps::cargo;
+use posthaste_testservers::{Doing as _, Interrupt, Result, Run, wait};
 
 /// Builds and runs it with these arguments; the answer tells whether nothing was wrong.
 pub(crate) fn nemesis(arguments: &[String], interrupt: &Interrupt) -> Result<bool> {

@@ -2,17 +2,11 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use posthaste_testservers::{Doing as _, Result, Run, tail, wait};
 
-use crate::error::{Doing as _, Error, Result};
-use crate::interrupt::Interrupt;
-use crate::run::Run;
-
-/// Long enough for a whole build on a slow machine; nothing may hang for ever.
-const STEP_WITHIN: Duration = Duration::from_secs(60 * 60);
 /// So much of what a failed step said is shown.
 const TAIL_LINES: usize = 60;
 
@@ -50,26 +44,6 @@ pub(crate) fn run_step(run: &Run, mut command: Command) -> Result<Ended> {
     Ok(Ended { ok: status.success(), stdout: read(&stdout)?, stderr: read(&stderr)?, took: begun.elapsed() })
 }
 
-/// Waits for a child's end; on an interrupt its process group is asked to end, and the run's sweep takes the rest.
-pub(crate) fn wait(child: &mut Child, interrupt: &Interrupt) -> Result<ExitStatus> {
-    let ended = interrupt.wait_for(STEP_WITHIN, || child.try_wait().doing("wait for a command"));
-    match ended {
-        Ok(Some(status)) => Ok(status),
-        other => {
-            // It may have ended in this moment.
-            let _ = kill_process_group(Pid::from_child(child), Signal::TERM);
-            other?;
-            Err(Error::failed(format!("ended after {STEP_WITHIN:?}")))
-        }
-    }
-}
-
-/// The last `count` lines.
-pub(crate) fn tail(text: &str, count: usize) -> String {
-    let lines: Vec<&str> = text.trim_end().lines().collect();
-    lines[lines.len().saturating_sub(count)..].join("\n")
-}
-
 /// Cargo as our caller started it, without what it told us about ourselves: that would be other people's build input.
 pub(crate) fn cargo(arguments: &[&str]) -> Result<Command> {
     let program = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
@@ -80,18 +54,6 @@ pub(crate) fn cargo(arguments: &[&str]) -> Result<Command> {
             command.env_remove(&variable);
         }
     }
-    command.args(arguments).env("CARGO_TERM_COLOR", "never").current_dir(crate::run::workspace()?);
+    command.args(arguments).env("CARGO_TERM_COLOR", "never").current_dir(posthaste_testservers::workspace()?);
     Ok(command)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_tail_is_the_end_of_the_text() {
-        assert_eq!(tail("a\nb\nc\n", 2), "b\nc");
-        assert_eq!(tail("a\n", 5), "a");
-        assert_eq!(tail("", 5), "");
-    }
 }

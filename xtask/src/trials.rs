@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::report::Sum;
-use crate::servers::Kind;
+use posthaste_testservers::Kind;
 
 /// What became of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +105,24 @@ impl Trials {
     pub(crate) fn skipped(&self) -> impl Iterator<Item = (&str, &str)> {
         let reason = |name: &str| self.reasons.get(name).map_or("no reason given", String::as_str);
         self.with(Verdict::Skipped).map(move |name| (name, reason(name)))
+    }
+
+    /// What one failing trial printed: from the line with its name to the line with the next one's.
+    pub(crate) fn failure_of(&self, name: &str) -> String {
+        let head = |line: &str| {
+            let between = line.strip_prefix("---- ")?.strip_suffix(" ----")?;
+            Some(between.strip_suffix(" stdout").unwrap_or(between).to_owned())
+        };
+        let mut is_ours = false;
+        let mut lines = Vec::new();
+        for line in self.failures.lines() {
+            if let Some(of) = head(line) {
+                is_ours = of == name;
+            } else if is_ours {
+                lines.push(line);
+            }
+        }
+        lines.join("\n")
     }
 
     /// The names of what failed.
@@ -218,6 +236,16 @@ skipped: nats::a_round_trip_keeps_everything: POSTHASTE_TEST_NATS is not set
     fn what_failed_is_named() {
         let trials = Trials::read(OUTPUT, ERRORS);
         assert_eq!(trials.failed().collect::<Vec<_>>(), ["sqlite::a_stale_epoch_settles_nothing"]);
+    }
+
+    #[test]
+    fn the_words_of_one_failing_trial_are_found_among_others() {
+        let output =
+            "failures:\n\n---- a stdout ----\nfirst\n\n---- b ----\nsecond\n\nfailures:\n    a\n    b\n";
+        let trials = Trials::read(output, "");
+        assert_eq!(trials.failure_of("a").trim(), "first");
+        assert!(trials.failure_of("b").starts_with("second"), "{}", trials.failure_of("b"));
+        assert_eq!(trials.failure_of("c"), "");
     }
 
     #[test]

@@ -4,14 +4,13 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::binaries::{compiler_libraries, test_binaries};
 use crate::features::feature_checks;
-use crate::interrupt::Interrupt;
+use crate::flaky::Flaky;
 use crate::report::{Skipped, Sum, say, say_part};
-use crate::run::Run;
-use crate::servers::{Fleet, Kind};
-use crate::steps::{cargo, run_step};
+use crate::steps::{Ended, cargo, run_step};
 use crate::trials::Trials;
+use posthaste_testservers::{Error, Fleet, Interrupt, Kind, Result, Run};
 
 /// What the tests ask for by `POSTHASTE_TEST_…`. A new server is started for them by adding it here.
 const SERVERS: &[Kind] = &Kind::ALL;
@@ -19,16 +18,27 @@ const SERVERS: &[Kind] = &Kind::ALL;
 /// Runs the whole check; the answer tells whether nothing failed.
 pub(crate) fn test(interrupt: &Interrupt) -> Result<bool> {
     let run = Arc::new(Run::private(interrupt)?);
-    let mut check = WholeCheck { run, sum: Sum::default(), failed: Vec::new(), skipped: Skipped::default() };
+    let mut check = WholeCheck {
+        run,
+        sum: Sum::default(),
+        failed: Vec::new(),
+        skipped: Skipped::default(),
+        flaky: Flaky::default(),
+    };
     check.look_at_the_code()?;
     check.run_the_tests()?;
     check.look_at_the_docs()?;
     check.look_at_the_worktree()?;
 
-    let WholeCheck { run, sum, failed, skipped } = check;
+    let WholeCheck { run, mut sum, mut failed, skipped, flaky } = check;
     // The last line comes when everything has ended.
     drop(run);
     say_part(&skipped.to_string());
+    say_part(&flaky.to_string());
+    if flaky.are_too_many() {
+        sum.failed += 1;
+        failed.push(format!("more than {} flaky tests", Flaky::ALLOWED));
+    }
     // Once more where one looks first: what it said stands far above.
     for name in failed {
         say(&format!("FAILED: {name}"));
@@ -52,12 +62,14 @@ struct WholeCheck {
     sum: Sum,
     failed: Vec<String>,
     skipped: Skipped,
+    flaky: Flaky,
 }
 
 impl WholeCheck {
     fn look_at_the_code(&mut self) -> Result<()> {
         self.step("format", cargo(&["fmt", "--all", "--check", "--", "--color", "never"])?)?;
-        let clippy = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
+        // With all features, as the tests are built: one set of compiled dependencies serves both.
+        let clippy = ["clippy", "--workspace", "--all-targets", "--all-features", "--", "--deny", "warnings"];
         self.step("clippy", cargo(&clippy)?)?;
         let Some(metadata) =
             self.step("features", cargo(&["metadata", "--no-deps", "--format-version", "1"])?)?
@@ -73,43 +85,98 @@ impl WholeCheck {
 
     fn run_the_tests(&mut self) -> Result<()> {
         // Built first: servers need not wait for compilers.
-        if self.step("build the tests", cargo(&["test", "--workspace", "--no-run"])?)?.is_none() {
-            return Ok(());
-        }
+        let build = ["test", "--workspace", "--all-features", "--no-run", "--message-format", "json"];
+        let Some(messages) = self.step("build the tests", cargo(&build)?)? else { return Ok(()) };
+        let binaries = test_binaries(&messages)?;
         let fleet = Fleet::start(SERVERS, &self.run, None)?;
         self.count_servers(&fleet);
-        self.run_tests("tests", &fleet, &["test", "--workspace", "--no-fail-fast"])?;
-        // A build of its own, and only for this: everything else runs on a client without OpenSSL, as users have it.
-        let with_tls =
-            ["test", "--workspace", "--features", "posthaste/kafka-tls", "--test", "kafka", "--", "tls::"];
-        self.run_tests("tests of Kafka with TLS", &fleet, &with_tls)
+        let libraries = compiler_libraries()?;
+        for binary in &binaries {
+            self.run_tests(&binary.name, &|| {
+                let mut command = binary.command(&libraries);
+                command.envs(fleet.environment());
+                command
+            })?;
+        }
+        self.run_doc_tests()
     }
 
-    fn run_tests(&mut self, name: &str, fleet: &Fleet, arguments: &[&str]) -> Result<()> {
-        let mut tests = cargo(arguments)?;
-        tests.envs(fleet.environment());
-        say_part(&named(name));
-        let ended = run_step(&self.run, tests)?;
+    /// Runs one test binary. A test that fails is run once more by itself.
+    fn run_tests(&mut self, name: &str, command: &dyn Fn() -> Command) -> Result<()> {
+        say_part(&named(&format!("tests {name}")));
+        let ended = run_step(&self.run, command())?;
+        let trials = self.read_trials(&ended);
+        say(&format!("{} {}", verdict(trials.sum.failed == 0, ended.took), trials.sum));
+        if trials.sum.failed > 0 {
+            say(&if trials.failures.is_empty() { ended.last_words() } else { trials.failures.clone() });
+        }
+        let again = self.run_again(&trials, command)?;
+        self.count(name, trials, &again);
+        Ok(())
+    }
+
+    /// Runs each failed test again, alone, and answers the names of those that pass then.
+    ///
+    /// Many failures in one binary are not flaky tests but one broken thing; then nothing runs again.
+    fn run_again(&mut self, trials: &Trials, command: &dyn Fn() -> Command) -> Result<Vec<String>> {
+        let failed: Vec<String> = trials.failed().collect();
+        if failed.len() > Flaky::ALLOWED + 1 {
+            return Ok(Vec::new());
+        }
+        let mut passed = Vec::new();
+        for name in failed {
+            say_part(&named(&format!("again {name}")));
+            let mut alone = command();
+            alone.args(["--exact", &name]);
+            let ended = run_step(&self.run, alone)?;
+            let sum = self.read_trials(&ended).sum;
+            let ok = ended.ok && sum.passed == 1;
+            say(&verdict(ok, ended.took));
+            if ok {
+                self.flaky.add(&name, trials.failure_of(&name));
+                passed.push(name);
+            } else {
+                say(&ended.last_words());
+            }
+        }
+        Ok(passed)
+    }
+
+    fn read_trials(&self, ended: &Ended) -> Trials {
         let mut trials = Trials::read(&ended.stdout, &ended.stderr);
         if is_ci() {
             trials.demand_servers();
         }
         // A test binary that died has printed no result.
         trials.sum.failed += usize::from(!ended.ok && trials.sum.failed == 0);
-        let ok = trials.sum.failed == 0;
-        say(&format!("{} {}", verdict(ok, ended.took), trials.sum));
-        if !ok {
-            say(&if trials.failures.is_empty() { ended.last_words() } else { trials.failures.clone() });
-        }
-        self.sum.add(trials.sum);
+        trials
+    }
+
+    /// Adds the trials of one binary to the whole; those that passed when they ran again count as passed.
+    fn count(&mut self, name: &str, trials: Trials, passed_again: &[String]) {
+        let mut sum = trials.sum;
+        sum.failed -= passed_again.len();
+        sum.passed += passed_again.len();
+        self.sum.add(sum);
         let known = self.failed.len();
-        self.failed.extend(trials.failed());
-        if !ok && self.failed.len() == known {
+        self.failed.extend(trials.failed().filter(|failed| !passed_again.contains(failed)));
+        if sum.failed > 0 && self.failed.len() == known {
             self.failed.push(format!("{name}: a test binary that died"));
         }
         for (name, why) in trials.skipped() {
             self.skipped.add(name, why);
         }
+    }
+
+    fn run_doc_tests(&mut self) -> Result<()> {
+        say_part(&named("tests in the docs"));
+        let ended = run_step(&self.run, cargo(&["test", "--workspace", "--all-features", "--doc"])?)?;
+        let trials = self.read_trials(&ended);
+        say(&format!("{} {}", verdict(trials.sum.failed == 0, ended.took), trials.sum));
+        if trials.sum.failed > 0 {
+            say(&if trials.failures.is_empty() { ended.last_words() } else { trials.failures.clone() });
+        }
+        self.count("tests in the docs", trials, &[]);
         Ok(())
     }
 
@@ -124,7 +191,7 @@ impl WholeCheck {
     /// Generated files (Cargo.lock among them) are as committed, and the tests left nothing in the source tree.
     /// Only in CI: elsewhere somebody may be at work in it.
     fn look_at_the_worktree(&mut self) -> Result<()> {
-        let root = crate::run::workspace()?;
+        let root = posthaste_testservers::workspace()?;
         if !is_ci() || !root.join(".git").exists() {
             return Ok(());
         }

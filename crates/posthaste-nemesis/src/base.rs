@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
+use posthaste_testservers::Kind;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
-use xtask::servers::Kind;
 
 use crate::Result;
 

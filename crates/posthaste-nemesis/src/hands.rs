@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use posthaste_testkit::proxy::Weather;
+use posthaste_testservers::Server;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::sleep;
-use xtask::servers::Server;
 
 use crate::Result;
 use crate::base::Base;
@@ -149,7 +149,7 @@ async fn stop_server(stage: &Stage, down: Duration) -> Result<()> {
 
 async fn restart(
     server: &Arc<Mutex<Server>>,
-    end: fn(&mut Server) -> xtask::Result<()>,
+    end: fn(&mut Server) -> posthaste_testservers::Result<()>,
     down: Duration,
 ) -> Result<()> {
     act_on(server, end).await?;

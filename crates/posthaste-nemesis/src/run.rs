@@ -10,8 +10,8 @@ use clap::Args;
 use fastrand::Rng;
 use posthaste::admin::{Actor, Command, Filter, LaneStats};
 use posthaste_testkit::proxy::Weather;
+use posthaste_testservers::{Interrupt, Run};
 use tokio::time::sleep;
-use xtask::{Interrupt, Run};
 
 use crate::base::Base;
 use crate::check::{Evidence, Findings};

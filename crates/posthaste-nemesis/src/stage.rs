@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use posthaste_testkit::proxy::{Proxy, Weather};
-use xtask::Run;
-use xtask::servers::{Fleet, Kind, Server};
+use posthaste_testservers::Run;
+use posthaste_testservers::{Fleet, Kind, Server};
 
 use crate::base::Base;
 use crate::brokers::Between;
@@ -202,7 +202,7 @@ impl Stage {
 /// Does something slow to a server.
 pub(crate) async fn act_on(
     server: &Arc<Mutex<Server>>,
-    act: impl FnOnce(&mut Server) -> xtask::Result<()> + Send + 'static,
+    act: impl FnOnce(&mut Server) -> posthaste_testservers::Result<()> + Send + 'static,
 ) -> Result<()> {
     let server = Arc::clone(server);
     tokio::task::spawn_blocking(move || act(&mut lock(&server))).await?.map_err(Failure::from)

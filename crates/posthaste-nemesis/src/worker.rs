@@ -6,8 +6,8 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use posthaste_testservers::Run;
 use rustix::process::{Pid, Signal, kill_process};
-use xtask::Run;
 
 use crate::Result;
 

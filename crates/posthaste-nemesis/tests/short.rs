@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use xtask::servers::Kind;
+use posthaste_testservers::Kind;
 
 const SECONDS: &str = "12";
 const SEED: &str = "7";

@@ -26,3 +26,6 @@ pub mod proxy;
 pub mod rig;
 pub mod target;
 pub mod wait;
+
+/// Private servers that tests start, stop, kill and start again.
+pub use posthaste_testservers as servers;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use posthaste::broker::kafka::KafkaBroker;
-use xtask::servers::Kind;
+use posthaste_testservers::Kind;
 
 use super::{Between, Opened};
 

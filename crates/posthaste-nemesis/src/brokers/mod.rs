@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use posthaste::admin::Admin;
 use posthaste::broker::Broker;
-use xtask::servers::{Kind, Server};
+use posthaste_testservers::{Kind, Server};
 
 use crate::Result;
 use crate::lanes::Which;

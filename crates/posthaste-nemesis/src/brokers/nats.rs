@@ -1,7 +1,7 @@
 //! NATS: a stream for each lane.
 
 use posthaste::broker::nats::NatsBroker;
-use xtask::servers::Kind;
+use posthaste_testservers::Kind;
 
 use super::{Between, Opened};
 

@@ -1,7 +1,7 @@
 //! RabbitMQ: an exchange for each lane.
 
 use posthaste::broker::amqp::AmqpBroker;
-use xtask::servers::Kind;
+use posthaste_testservers::Kind;
 
 use super::{Between, Opened};
 

@@ -1,7 +1,7 @@
 //! Redis: a stream for each lane.
 
 use posthaste::broker::redis::RedisBroker;
-use xtask::servers::Kind;
+use posthaste_testservers::Kind;
 
 use super::{Between, Opened};
 

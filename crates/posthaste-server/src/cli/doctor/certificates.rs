@@ -169,8 +169,8 @@ mod tests {
     use super::*;
 
     /// Valid until 2026-01-02 and until 2126-01-01: openssl made them.
-    const EXPIRED: &str = include_str!("../../../tests/doctor/certificates/expired.pem");
-    const LASTING: &str = include_str!("../../../tests/doctor/certificates/lasting.pem");
+    const EXPIRED: &str = include_str!("../../../tests/it/doctor/certificates/expired.pem");
+    const LASTING: &str = include_str!("../../../tests/it/doctor/certificates/lasting.pem");
 
     #[test]
     fn a_certificate_says_until_when_it_is_valid() {

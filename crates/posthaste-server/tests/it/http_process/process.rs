@@ -1,0 +1,74 @@
+//! A running `posthaste serve`.
+
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
+
+use crate::http_api::client::{Client, DEADLINE};
+
+/// A running server; dropping it kills it.
+pub(crate) struct Process {
+    /// Asks it with the key that lies in its folder.
+    pub(crate) client: Client,
+    /// What it printed when it started.
+    pub(crate) welcome: String,
+    child: Child,
+    stdout: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    /// The command that serves in this folder on a free port.
+    pub(crate) fn command(folder: &Path) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
+        command.arg("serve").current_dir(folder).env_clear();
+        command.env("POSTHASTE__SERVER__LISTEN", "127.0.0.1:0").env("POSTHASTE_ENV", "production");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        command
+    }
+
+    /// Serves in this folder, and waits for the welcome.
+    pub(crate) async fn start(folder: &Path) -> Self {
+        let mut child = Self::command(folder).spawn().expect("the binary starts");
+        let mut stdout = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
+        let mut welcome = String::new();
+        while !welcome.contains("try it") {
+            welcome += &line(&mut stdout).await.expect("the server says hello before it ends");
+            welcome += "\n";
+        }
+        let address = welcome.split("http://").nth(1).and_then(|rest| rest.lines().next());
+        let address =
+            address.and_then(|text| text.trim().parse().ok()).expect("the welcome says where it listens");
+        let key = std::fs::read_to_string(folder.join("posthaste.key")).ok();
+        let client = Client { address, key: key.map(|key| key.trim().to_owned()) };
+        Self { client, welcome, child, stdout }
+    }
+
+    /// The next line that it prints.
+    pub(crate) async fn line(&mut self) -> Option<String> {
+        line(&mut self.stdout).await
+    }
+
+    /// Sends it a signal.
+    pub(crate) async fn signal(&self, name: &str) {
+        let pid = self.child.id().expect("it still runs").to_string();
+        let sent = Command::new("sh").args(["-c", &format!("kill -{name} {pid}")]).status().await;
+        assert!(sent.expect("sh is there").success());
+    }
+
+    /// Waits until it has ended; a hang fails the test.
+    pub(crate) async fn ended(mut self) -> ExitStatus {
+        timeout(DEADLINE, self.child.wait()).await.expect("it ends in time").expect("it can be waited for")
+    }
+
+    /// Ends it as a crash would.
+    pub(crate) async fn killed(mut self) {
+        self.child.kill().await.expect("it can be killed");
+    }
+}
+
+async fn line(stdout: &mut Lines<BufReader<ChildStdout>>) -> Option<String> {
+    timeout(DEADLINE, stdout.next_line()).await.expect("a line comes in time").expect("stdout is text")
+}

@@ -1,0 +1,68 @@
+//! `posthaste serve` on Postgres.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use tempfile::TempDir;
+
+use crate::cli::folder::Folder;
+use crate::http_process::process::Process;
+use crate::postgres::stand::Stand;
+
+/// There is no file beside which the key could lie: it is in the folder in which the server was started.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_start_leaves_its_key_in_the_current_folder_and_the_line_goes_through() {
+    let trial = "serving::the_first_start_leaves_its_key_in_the_current_folder_and_the_line_goes_through";
+    let Some(stand) = Stand::new(trial).await else { return };
+    let folder = TempDir::new().unwrap();
+    let settings =
+        format!("[store]\nurl = {:?}\n[lanes.main]\nto = \"stdout:\"\n", stand.url("program_server"));
+    std::fs::write(folder.path().join("posthaste.toml"), settings).unwrap();
+    let mut process = Process::start(folder.path()).await;
+    let key = process.client.key.clone().expect("posthaste.key is there");
+    assert!(process.welcome.contains(&key), "{}", process.welcome);
+    let mode = std::fs::metadata(folder.path().join("posthaste.key")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(process.client.get("/readyz").await.status, 200);
+    assert_eq!(process.client.publish(r#"{"type":"x","id":"carried"}"#).await.status, 201);
+    assert_eq!(process.client.publish(r#"{"type":"x","id":"carried"}"#).await.status, 200, "the same again");
+    let line = process.line().await.expect("the lane delivers to stdout");
+    assert!(line.contains(r#""id":"carried""#), "{line}");
+    process.signal("TERM").await;
+    assert!(process.ended().await.success());
+    let again = Process::start(folder.path()).await;
+    assert!(!again.welcome.contains(&key), "{}", again.welcome);
+    assert_eq!(again.client.get("/v1/events/carried").await.status, 200);
+    again.killed().await;
+    stand.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_cannot_be_used_ends_every_verb_with_what_to_do() {
+    let trial = "serving::a_database_that_cannot_be_used_ends_every_verb_with_what_to_do";
+    let Some(stand) = Stand::new(trial).await else { return };
+    let folder = Folder::new();
+    let (shop, mut server) = (stand.url("program_shop"), stand.url("program_server"));
+    let looks =
+        [&["lane", "list"][..], &["event", "list"], &["relay", "--once", "--to", "null:"], &["serve"]];
+    for verb in looks {
+        folder
+            .run(&[verb, &["--store", &shop]].concat())
+            .assert_failed(3, &["lacks a right", "migrate print --roles"]);
+    }
+    folder
+        .run(&["migrate", "up", "--store", &stand.url("program_nobody")])
+        .assert_failed(3, &["refuses the login"]);
+    folder
+        .run(&["migrate", "print", "--roles", "--store", "sqlite://x.db"])
+        .assert_failed(2, &["an embedded store has none"]);
+    server.push_str("?sslmode=prefer");
+    folder.run(&["lane", "list", "--store", &server]).assert_failed(3, &["sslmode=require"]);
+    let elsewhere = folder
+        .command(&["lane", "list", "--store", &stand.url("program_server")])
+        .env("POSTHASTE__STORE__PREFIX", "shop_")
+        .output()
+        .unwrap();
+    crate::cli::folder::Answer::from(elsewhere)
+        .assert_failed(3, &["tables are missing", "posthaste migrate up"]);
+    stand.end().await;
+}

@@ -1,0 +1,71 @@
+//! A relay in front of the target.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use futures_util::StreamExt;
+use posthaste::memory::Memory;
+use posthaste::publisher::Publisher;
+use posthaste::relay::{Lane, Relay};
+use posthaste::store::Parcel;
+use posthaste::target::{Answer, Capabilities, Target};
+use posthaste::{BoxFuture, BoxStream, Result};
+
+use crate::rabbitmq_target::stand::{Stand, event};
+
+/// Looks over the target's shoulder: which keys are unanswered at any moment.
+struct Watched<T> {
+    target: T,
+    out: Arc<Mutex<(BTreeSet<String>, usize)>>,
+}
+
+impl<T: Target> Target for Watched<T> {
+    fn capabilities(&self) -> &Capabilities {
+        self.target.capabilities()
+    }
+
+    fn deliver(&self, burst: Vec<Parcel>) -> BoxStream<'_, Answer> {
+        let keys: Vec<String> = burst.iter().map(|parcel| parcel.envelope.key.clone().unwrap()).collect();
+        let mut out = self.out.lock().unwrap();
+        for key in &keys {
+            assert!(out.0.insert(key.clone()), "two events of {key} are unconfirmed");
+        }
+        out.1 = out.1.max(out.0.len());
+        let out = Arc::clone(&self.out);
+        Box::pin(self.target.deliver(burst).inspect(move |answer| {
+            out.lock().unwrap().0.remove(&keys[answer.index]);
+        }))
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<()>> {
+        self.target.ping()
+    }
+}
+
+/// Every key's events are in the queue in the order in which they were published, and no key ever had two unconfirmed.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_key_has_two_events_unconfirmed_and_its_order_holds() {
+    let Some(stand) = Stand::shared("no_key_has_two_events_unconfirmed_and_its_order_holds").await else {
+        return;
+    };
+    let queue = stand.queue("t", &[]).await;
+    let store = Arc::new(Memory::new());
+    let events = (0..3_000_u32).map(|n| {
+        let mut event = event(format!("{n:06}"), "t");
+        event.key = Some(format!("k{}", n % 97));
+        event
+    });
+    store.publish(events.collect()).await.unwrap();
+    let out = Arc::default();
+    let target = Watched { target: stand.open(""), out: Arc::clone(&out) };
+    let relay = Relay::new(store).lane(Lane::named("main").unwrap().to(Arc::new(target)));
+    assert_eq!(relay.once().await.unwrap().delivered, 3_000);
+    let most = out.lock().unwrap().1;
+    assert!(most > 20, "keys pass each other: at most {most} were unconfirmed at once");
+    let ids: Vec<u32> = stand.ids(&queue).await.iter().map(|id| id.parse().unwrap()).collect();
+    assert_eq!(ids.len(), 3_000);
+    for key in 0..97 {
+        assert!(ids.iter().filter(|n| *n % 97 == key).is_sorted(), "key {key}");
+    }
+    stand.clear(&queue).await;
+}
