@@ -13,6 +13,7 @@ use super::event::list::show;
 use super::output;
 use super::serve::stopped;
 use super::way::Way;
+use super::words;
 use crate::config::unit;
 use crate::exit::Failure;
 use crate::http::wire::{AppliedDocument, EventDocument, EventPage};
@@ -81,7 +82,7 @@ pub(super) struct Action<'a> {
     pub(super) filter: &'a Filter,
     /// What stands between the verb and the count: `lane main with`, or nothing.
     pub(super) object: String,
-    /// What is counted: `dead events`.
+    /// What is counted, several of it: `dead events`.
     pub(super) what: &'a str,
     /// Whether it is a failure that nothing matched: for what was chosen by somebody, not for upkeep.
     pub(super) nothing_fails: bool,
@@ -110,13 +111,16 @@ impl Action<'_> {
         if how.dry_run {
             return self.tell(name, counted, true, false, sample);
         }
+        if counted.matched == 0 && !counted.is_partial && changes_events_only(&command(true)) {
+            // There is nothing to consent to.
+            return self.tell(name, counted, false, false, sample);
+        }
         self.refuse_nothing(counted)?;
         Err(Failure::usage(format!(
-            "{name} {}{}{} {}: this cannot be undone; say --yes to do it",
+            "{name} {}{}{}: this cannot be undone; say --yes to do it",
             self.object,
             at_least(counted),
-            counted.matched,
-            self.what
+            words::counted(counted.matched, self.what)
         )))
     }
 
@@ -178,14 +182,15 @@ impl Action<'_> {
             let document = AppliedDocument::of(name, applied, dry_run);
             output::json(&AppliedDocument { stopped, sample, ..document })?;
         } else if dry_run {
-            let at_least = at_least(applied);
-            output::line(&format!("would {name} {}{at_least}{matched} {}", self.object, self.what))?;
+            let (at_least, matched) = (at_least(applied), words::counted(matched, self.what));
+            output::line(&format!("would {name} {}{at_least}{matched}", self.object))?;
             if !sample.is_empty() {
                 show(&EventPage { events: sample, next: None })?;
             }
         } else if matched > 0 || !self.nothing_fails {
             let end = if stopped { "; stopped when asked to" } else { "" };
-            output::line(&format!("{name}: {}{changed} of {matched} {}{end}", self.object, self.what))?;
+            let done = words::counted_of(changed, matched, self.what);
+            output::line(&format!("{name}: {}{done}{end}", self.object))?;
         }
         self.refuse_nothing(applied)
     }
@@ -201,6 +206,12 @@ impl Action<'_> {
 /// A look at what a broker has has its limits.
 fn at_least(counted: Applied) -> &'static str {
     if counted.is_partial { "at least " } else { "" }
+}
+
+/// Whether a command does nothing where no event matches. A lane is removed with its place, and a database is rebased, also if
+/// no event is.
+fn changes_events_only(command: &Command) -> bool {
+    !matches!(command, Command::Remove { .. } | Command::Rebase { .. })
 }
 
 /// Whether a command may take long, and can be stopped on the way.

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::context::{Context, open_failure};
 use super::output;
 use super::serve::stopped;
+use super::words::counted;
 use crate::config::relay::Targets;
 use crate::config::{self, Config, Flag};
 use crate::exit::{Code, Failure};
@@ -135,8 +136,8 @@ async fn once(context: &Context) -> Result<(), Failure> {
         output::note(&format!("delivered {delivered}, to be tried again {retried}, dead {dead}"));
     }
     if lanes_unavailable > 0 {
-        let message =
-            format!("deliver: {lanes_unavailable} lanes have a target that takes no events; they wait");
+        let lanes = counted(lanes_unavailable, "lanes");
+        let message = format!("deliver: {lanes} waiting for a target that takes no events");
         return Err(Failure::new(Code::Target, message));
     }
     Ok(())

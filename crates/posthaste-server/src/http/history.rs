@@ -84,7 +84,7 @@ fn of_lane(view: &LaneView) -> Vec<Known> {
     known.extend(view.first_failed_at.map(|at| (Some(at), here("failed first"))));
     known.extend(view.dead_at.map(|at| (Some(at), HistoryDocument { detail: why, ..here("dead") })));
     match view.state {
-        EventState::Delivered => known.push((None, here("delivered"))),
+        EventState::Delivered => known.push((view.delivered_at, here("delivered"))),
         EventState::Discarded => known.push((None, here("discarded"))),
         EventState::Dead => {}
         _ => known.extend(view.available_at.map(|at| (Some(at), here("next try")))),
