@@ -11,7 +11,7 @@ use posthaste::admin::{Applied, Command, Filter, Pace};
 use super::context::Context;
 use super::event::list::show;
 use super::output;
-use super::serve::stopped;
+use super::serve::ended;
 use super::way::Way;
 use super::words;
 use crate::config::unit;
@@ -131,12 +131,25 @@ impl Action<'_> {
         counted
     }
 
-    /// Shows how far it is; a signal stops it between two steps, and what was done till then is said and recorded.
     async fn carry_out(
         &self,
         rate: Option<NonZeroU32>,
         command: impl Fn(bool) -> Command,
     ) -> Result<(), Failure> {
+        let name = command(true).name();
+        match self.apply(rate, command).await? {
+            Some((applied, is_broken_off)) => self.tell(name, applied, false, is_broken_off, Vec::new()),
+            None => Ok(()),
+        }
+    }
+
+    /// Does it and shows how far it is. A signal stops it between two steps, and what was done till then is recorded. Answers what was
+    /// done and whether it was stopped; `None` after a second signal.
+    pub(super) async fn apply(
+        &self,
+        rate: Option<NonZeroU32>,
+        command: impl Fn(bool) -> Command,
+    ) -> Result<Option<(Applied, bool)>, Failure> {
         let name = command(true).name();
         // A broker is asked letter by letter anyway. A store is asked twice only for somebody who watches.
         let is_watched = std::io::stderr().is_terminal() && is_in_steps(&command(true));
@@ -164,12 +177,13 @@ impl Action<'_> {
             let mut applied = applied?;
             // Stopped, it has not seen them all; and more may have come since they were counted.
             applied.matched = applied.matched.max(all.unwrap_or_default());
-            self.tell(name, applied, false, is_broken_off.load(Ordering::SeqCst), Vec::new())
+            Ok((applied, is_broken_off.load(Ordering::SeqCst)))
         };
-        stopped(until_signalled(work).await)
+        ended(until_signalled(work).await)
     }
 
-    fn tell(
+    /// Says what was done, or would be.
+    pub(super) fn tell(
         &self,
         name: &str,
         applied: Applied,
@@ -195,7 +209,8 @@ impl Action<'_> {
         self.refuse_nothing(applied)
     }
 
-    fn refuse_nothing(&self, applied: Applied) -> Result<(), Failure> {
+    /// Fails if nothing matched, and somebody chose what should.
+    pub(super) fn refuse_nothing(&self, applied: Applied) -> Result<(), Failure> {
         if applied.matched == 0 && self.nothing_fails {
             return Err(Failure::nothing(format!("find any {} that match", self.what)));
         }

@@ -53,7 +53,7 @@ struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 ok · 2 usage · 3 configuration · 4 store unreachable · 5 target unreachable · \
-                          6 nothing matched · 1 anything else.\nSettings: posthaste check --print";
+                          6 nothing matched · 7 not all delivered (--wait) · 1 anything else.\nSettings: posthaste check --print";
 
 #[derive(Debug, Subcommand)]
 enum Verb {

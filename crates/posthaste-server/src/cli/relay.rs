@@ -12,7 +12,7 @@ use super::output;
 use super::serve::stopped;
 use super::words::counted;
 use crate::config::relay::Targets;
-use crate::config::{self, Config, Flag};
+use crate::config::{self, Config, Flag, STORAGE_URL};
 use crate::exit::{Code, Failure};
 use crate::http::Watched;
 use crate::shutdown::{self, Shutdown};
@@ -50,8 +50,8 @@ impl Args {
         [
             ("--to", "lanes.main.to", &self.to),
             ("--publisher", "lanes.main.to", &self.publisher),
-            ("--storage-url", "store.url", &self.storage_url),
-            ("--storage-url", "store.engine", &table),
+            (STORAGE_URL, "store.url", &self.storage_url),
+            (STORAGE_URL, "store.engine", &table),
             ("--profile", "store.profile", &self.profile),
             ("--table", "store.table", &self.table),
         ]

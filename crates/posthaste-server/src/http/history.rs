@@ -141,6 +141,19 @@ mod tests {
     }
 
     #[test]
+    fn a_delivery_has_its_time_where_that_is_kept() {
+        let mut record = Record::new(1, Envelope::new("order.placed", "{}"), Some(2), at(100));
+        record.lanes.push(LaneView::new("main".parse().unwrap(), EventState::Delivered));
+        let delivered = |record: &Record| {
+            let history = with_history(record, &[], false).history;
+            history.into_iter().find(|known| known.what == "delivered").expect("it was delivered").at
+        };
+        assert_eq!(delivered(&record), None, "a log knows only that its lane has passed it");
+        record.lanes[0].delivered_at = Some(at(101));
+        assert_eq!(delivered(&record), Some(at(101).to_string()));
+    }
+
+    #[test]
     fn lanes_and_commands_make_one_line_of_time() {
         let mut envelope = Envelope::new("order.placed", "{}");
         (envelope.id, envelope.key) = ("e".to_owned(), Some("k".to_owned()));
