@@ -155,10 +155,10 @@ fn definition(profile: &Profile, column: Column, words: &Words) -> String {
     }
 }
 
-/// The columns of a table that is made as its profile says.
+/// The columns of a table that is created as its profile says.
 fn everything(profile: &Profile) -> Vec<(Column, Option<&Found>)> {
-    let is_made = |column: &&Column| **column != Column::OrderingKey || profile.name() == "custom";
-    profile.columns.keys().filter(is_made).map(|column| (*column, None)).collect()
+    let is_created = |column: &&Column| **column != Column::OrderingKey || profile.name() == "custom";
+    profile.columns.keys().filter(is_created).map(|column| (*column, None)).collect()
 }
 
 /// What a table lacks that has no states: what is there counts as delivered, unless it says that it is not.

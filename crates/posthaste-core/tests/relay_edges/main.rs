@@ -221,7 +221,7 @@ fn saying(kinds: &'static [DeliverKind]) -> Arc<dyn Target> {
     })
 }
 
-/// A target that finds something wrong with an event is there: nobody must wait for an acknowledgement to hear of it.
+/// A target that finds something wrong with an event is available: the lane says so without an acknowledgement.
 #[tokio::test(start_paused = true)]
 async fn any_answer_about_an_event_says_that_the_target_is_back() {
     for kinds in
@@ -247,7 +247,7 @@ async fn a_target_that_said_nothing_is_not_back() {
     }
 }
 
-/// An exchange that is missing and one whose events nobody takes, in one burst: the lane waits, and says so.
+/// A missing exchange and an exchange without a queue, in one burst: the lane waits, and says so.
 #[tokio::test(start_paused = true)]
 async fn a_target_that_takes_nothing_beside_a_failure_is_not_back() {
     for kinds in

@@ -102,27 +102,27 @@ async fn print_table(name: &str, table: Option<TableName>, context: &Context) ->
     output::write(needed(&profile, context).await?.as_bytes())
 }
 
-/// The SQL that the table needs. Where nobody can look whether it is there, all of it.
+/// The SQL that the table needs; all of it where the database cannot be reached.
 async fn needed(profile: &Profile, context: &Context) -> Result<String, Failure> {
     let store = &context.config.store;
     if !context.names_store() && store.table.is_none() {
         return Ok(posthaste::table::postgres_table_ddl(profile));
     }
     if context.missing_file().is_some() {
-        return Ok(made(profile, store));
+        return Ok(created(profile, store));
     }
     match config::store::table_ddl(&context.config, profile.clone()).await {
         Err(error) if error.kind() == ErrorKind::Unavailable => {
-            let why = format!("nobody looked whether the table is there ({error}); this SQL makes a new one");
+            let why = format!("cannot look at the table ({error}); this SQL creates a new one");
             output::note(&why);
-            Ok(format!("-- {}\n{}", why.replace('\n', " "), made(profile, store)))
+            Ok(format!("-- {}\n{}", why.replace('\n', " "), created(profile, store)))
         }
         looked => looked.map_err(|error| error.during("look at the table").into()),
     }
 }
 
-/// The SQL that makes the table in this store.
-fn made(profile: &Profile, store: &StoreConfig) -> String {
+/// The SQL that creates the table in this store.
+fn created(profile: &Profile, store: &StoreConfig) -> String {
     match () {
         () if store.is_mysql() => posthaste::table::mysql_table_ddl(profile),
         () if store.is_postgres() => posthaste::table::postgres_table_ddl(profile),

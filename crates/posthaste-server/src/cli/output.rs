@@ -30,7 +30,7 @@ pub(super) fn write(bytes: &[u8]) -> Result<(), Failure> {
     stream(|out| out.write_all(bytes))
 }
 
-/// Lets somebody write to stdout piece by piece, so that what is written need not be in memory at once.
+/// Writes to stdout piece by piece, so that the whole text is never in memory.
 pub(super) fn stream(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     write(&mut out).and_then(|()| out.flush()).map_err(|error| match error.kind() {

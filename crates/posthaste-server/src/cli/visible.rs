@@ -1,7 +1,7 @@
 //! Text of others on a terminal: whatever steers the terminal, hides or turns text around is written out.
 //!
-//! Producers choose ids, types, keys, headers and payloads, and brokers choose the words of their errors. A character that nobody
-//! sees lets two ids look the same; one that changes the direction of writing shows the rest of a line backwards.
+//! Producers choose ids, types, keys, headers and payloads, and brokers choose the words of their errors. A hidden
+//! character lets two ids look the same; one that changes the direction of writing shows the rest of a line backwards.
 
 /// Characters that leave no mark of their own: those that Unicode calls ignorable by default, the controls of direction and of
 /// annotations, and the separators of lines and paragraphs. In their order.

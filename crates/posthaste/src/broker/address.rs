@@ -143,7 +143,7 @@ impl Dialect {
         let number = match number {
             Some(number) => {
                 let number = number.parse::<u16>().ok().filter(|number| *number > 0);
-                number.ok_or_else(|| self.wrong("a port is no number from 1 to 65535"))?
+                number.ok_or_else(|| self.wrong("a port must be a number from 1 to 65535"))?
             }
             None => port,
         };

@@ -101,7 +101,7 @@ pub async fn open_table(url: &str, table: TableOptions, options: StoreOptions) -
 }
 
 /// The SQL that an outbox table at this URL needs: it makes the table, or adds what the one that is there lacks, in its own types.
-/// It is for whoever owns the table; nothing here runs it.
+/// The owner of the table runs it; nothing here does.
 ///
 /// # Errors
 /// As [`open_table`]; `Unavailable` when the database cannot be reached.

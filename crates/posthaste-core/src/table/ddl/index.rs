@@ -16,12 +16,12 @@ pub(super) struct Index {
     pub(super) first: String,
     /// Whether it is on a key, and the state comes after that.
     pub(super) is_of_key: bool,
-    /// Whether it is only offered: it is not made unasked.
+    /// Whether it is only offered, in a comment.
     is_offered: bool,
 }
 
 impl Index {
-    /// Whether it is only offered: it is not made unasked.
+    /// Whether it is only offered, in a comment.
     pub(super) fn is_offered(&self) -> bool {
         self.is_offered
     }
@@ -68,7 +68,7 @@ impl Making<'_> {
         all.extend(order.map(|key| self.of_key(key, &with_tie(&[Column::CreatedAt]))));
         // Elsewhere the index on what is to be claimed begins with the state.
         if self.words.has_partial_indexes {
-            let about = "For operators, and for whoever measures: what is dead.";
+            let about = "For operators and for metrics: what is dead.";
             all.push(self.of_state(about, "dead", &[Column::CreatedAt], &states.dead));
         }
         all.push(self.of_time());
@@ -131,7 +131,7 @@ impl Making<'_> {
         Index { is_of_key: true, ..self.make("For a lane with order = 'key' only.", "order", key, &rest) }
     }
 
-    /// Not made unasked: it has all rows, and every claim and outcome writes into it.
+    /// Only offered: it holds all rows, and every claim and outcome writes into it.
     fn of_time(&self) -> Index {
         let about =
             "If operators list events of all states (event list): without it that reads the whole table.";

@@ -1,8 +1,7 @@
 //! What a table that is there lacks: the columns and the indexes that a relay needs, in the table's own types.
 //!
-//! Nothing that is there is changed. What a column of the table's own must look like is its owner's decision, so that is said in
-//! a comment. Rows that are there count as delivered: an outbox that somebody else has emptied until now would otherwise be sent
-//! again from its beginning.
+//! Nothing that is there is changed. How a column of the table's own must change is its owner's decision, so a comment says it.
+//! Rows that are there count as delivered: another program has published them until now, and the relay would send them again.
 
 use super::index::{self, Index, indexes};
 use super::{MYSQL, POSTGRES, SQLITE, Words, definition};
@@ -160,7 +159,7 @@ impl<'a> Lacking<'a> {
                  -- UPDATE {table} SET {status} = {last};\n"
             ),
             None => format!(
-                "-- What is in the table now counts as delivered. Leave this away if it is to be delivered too.\n\
+                "-- What is in the table now counts as delivered. Leave this statement out if it is to be delivered too.\n\
                  UPDATE {table} SET {status} = {last};\n"
             ),
         }

@@ -72,7 +72,7 @@ impl Awaited {
             open.extend(page.events.into_iter().map(|event| (event.source, event.id)));
             if open.len() > EVENTS_MAX {
                 return Err(Failure::usage(format!(
-                    "redrive: more than {EVENTS_MAX} events match, which is too many to wait for; choose fewer, or leave --wait away"
+                    "redrive: more than {EVENTS_MAX} events match, which is too many to wait for; choose fewer, or leave --wait out"
                 )));
             }
             after = page.next;

@@ -53,13 +53,13 @@ fn judge(lane: &LaneStats, config: &Config) -> Finding {
         _ if !is_configured && lane.owner.is_none() => {
             let max = unit::show_duration(config.store.retain_max);
             let seen = format!(
-                "nobody drives it and the configuration does not name it: {unread}, and what it has not read is \
+                "no relay drives it and the configuration does not name it: {unread}, and what it has not read is \
                  kept for up to {max} (store.retain_max)"
             );
             Finding::warning(check, seen, Mend::command(format!("posthaste lane remove {name} --yes")))
         }
         _ if !is_table && lane.owner.is_none() && (lane.unread > 0 || lane.waiting > 0) => {
-            let seen = format!("nobody drives it; {unread}, {}", counted(lane.waiting, "waiting events"));
+            let seen = format!("no relay drives it; {unread}, {}", counted(lane.waiting, "waiting events"));
             Finding::warning(check, seen, Mend::command("posthaste relay"))
         }
         _ if lane.reason.is_some() => {

@@ -26,7 +26,7 @@ pub(super) struct Cut {
     pub(super) is_long: bool,
 }
 
-/// Writes JSON with an indent: numbers and the order of members stay as they are written, and what nobody would see is escaped.
+/// Writes JSON with an indent: numbers and the order of members stay as they are written, and hidden characters are escaped.
 pub(super) fn write(json: &RawValue, out: &mut dyn Write) -> io::Result<Cut> {
     write_within(json.get(), BYTES_MAX, out)
 }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_would_see_is_escaped_and_stays_the_same_json() {
+    fn hidden_characters_are_escaped_and_the_json_stays_the_same() {
         let payload = "[\"a\u{202e}b\u{7f}\",\"ü\"]";
         let text = indented(payload);
         assert_eq!(text, "[\n  \"a\\u202eb\\u007f\",\n  \"ü\"\n]");

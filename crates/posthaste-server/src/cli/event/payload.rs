@@ -19,9 +19,9 @@ const WHOLE: &str = "--payload writes the payload byte for byte";
 /// How a payload is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum As {
-    /// As it is, with what would steer the terminal or stay unseen written out
+    /// As it is, with control and hidden characters written out
     Text,
-    /// With an indent; nothing but white space is changed, and what would stay unseen is escaped
+    /// With an indent; only white space is changed, and hidden characters are escaped
     Json,
     /// Byte by byte: place, bytes, and those that are letters
     Hex,
@@ -52,7 +52,7 @@ impl<'a> View<'a> {
             None => {
                 let bytes = payload.len();
                 Ok(Self::Nothing(format!(
-                    "({bytes} bytes that are no plain text: see --as hex, and --payload)"
+                    "({bytes} bytes that are not plain text: see --as hex, and --payload)"
                 )))
             }
             Some(As::Text) => Ok(Self::Text(payload)),
@@ -139,11 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn text_is_shown_as_it_is_but_for_what_nobody_would_see() {
+    fn text_is_shown_as_it_is_except_for_hidden_characters() {
         assert_eq!(shown("a\tb\r\n\nü\u{202e}c".as_bytes(), None), "a\tb\n\nü\\u{202e}c\n");
         assert_eq!(shown(b"a\x1b[2J\xff\n", Some(As::Text)), "a\\u{1b}[2J\u{fffd}\n");
         for binary in [&b"\x1b[2J"[..], &[255]] {
-            assert!(shown(binary, None).contains("no plain text"));
+            assert!(shown(binary, None).contains("not plain text"));
         }
         assert_eq!(shown(b"", Some(As::Json)), "(no payload)\n");
     }

@@ -137,7 +137,7 @@ fn a_redrive_waits_until_its_events_are_dead_again() {
     assert!(said.ends_with("delivered 0, dead again 3, still waiting 0\n"), "{said}");
 }
 
-/// Nobody drives the lane: what was redriven still waits when the time is up, and the exit code says so.
+/// No relay drives the lane: redriven events still wait when the time is up, and the exit code says so.
 #[test]
 fn a_redrive_that_is_not_delivered_in_time_says_so() {
     let folder = with_dead();

@@ -32,7 +32,7 @@ fn bytes_that_are_no_text_pass_through_files_and_pipes() {
     for id in [from_file, piped] {
         assert_eq!(folder.ok(&["event", "show", &id, "--payload"]).stdout, bytes);
         let shown = folder.ok(&["event", "show", &id]);
-        assert!(shown.text().contains("256 bytes that are no plain text"), "{}", shown.text());
+        assert!(shown.text().contains("256 bytes that are not plain text"), "{}", shown.text());
     }
 }
 

@@ -71,7 +71,7 @@ impl Folder {
         let quoted = |word: &OsStr| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''"));
         let line = words.map(quoted).collect::<Vec<_>>().join(" ");
         let mut script = Command::new("script");
-        // As the binary itself is run: with none of the settings of whoever runs the tests.
+        // The same environment as every other run of the binary.
         for (name, value) in binary.get_envs() {
             match value {
                 Some(value) => script.env(name, value),

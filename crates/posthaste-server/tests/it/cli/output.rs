@@ -107,9 +107,9 @@ fn tables_are_cut_on_a_terminal_only() {
     assert!(folder.ok(&["event", "list", "--type", "x"]).text().contains("2 delivered"));
 }
 
-/// What an error says is not cut either: it is read by whoever searches for it.
+/// An error is not cut either, so that a program can search for its text.
 #[test]
-fn an_error_is_listed_whole_where_nobody_watches() {
+fn an_error_is_listed_whole_without_a_terminal() {
     let long = format!("no such customer: {}", "x".repeat(300));
     let folder = with_dead_of(&long);
     let listed = folder.ok(&["dead", "list"]).text().to_owned();
@@ -118,7 +118,7 @@ fn an_error_is_listed_whole_where_nobody_watches() {
 
 /// Ids that look the same must not be the same line, and no character turns the rest of a line around.
 #[test]
-fn what_nobody_would_see_is_written_out_in_every_list() {
+fn hidden_characters_are_written_out_in_every_list() {
     let hidden = "\u{202e}\u{2066}\u{200b}\u{2028}\u{feff}\u{ad}";
     let folder = with_dead_of(&format!("said{hidden}"));
     let id = format!("a{hidden}b");

@@ -221,7 +221,7 @@ fn a_database_that_cannot_be_reached_is_said_beside_the_sql_for_a_new_table() {
     let folder = Folder::new();
     let print = ["migrate", "print", "--profile", "open-outbox", "--table", "billing.outbox", "--store"];
     let answer = folder.ok(&[&print[..], &["postgres://relay@127.0.0.1:1/shop"]].concat());
-    assert!(answer.text().starts_with("-- nobody looked whether the table is there ("), "{}", answer.text());
+    assert!(answer.text().starts_with("-- cannot look at the table ("), "{}", answer.text());
     assert!(answer.text().contains("CREATE TABLE \"billing\".\"outbox\" ("), "{}", answer.text());
-    assert!(answer.stderr.contains("this SQL makes a new one"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("this SQL creates a new one"), "{}", answer.stderr);
 }

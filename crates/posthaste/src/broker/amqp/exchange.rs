@@ -1,7 +1,7 @@
 //! The exchanges that events are published to: looked for, and created where that was asked for (`create_exchange=true`).
 //!
 //! An exchange is looked for before the first event that goes to it, and again when the broker says that it is missing. It is only
-//! created if it is not there: an exchange of another type takes events too, and whoever made it knows why.
+//! created if it is not there: an exchange of another type takes events too, and its owner knows why.
 
 use std::collections::{BTreeMap, HashSet};
 use std::pin::pin;
@@ -104,7 +104,7 @@ impl AmqpBroker {
     /// Looks for this exchange.
     ///
     /// # Errors
-    /// `Unavailable` if it is missing, with what to do about it, or if nobody answers.
+    /// `Unavailable` if it is missing, with what to do about it, or if the broker does not answer.
     pub(super) async fn find_exchange(&self, name: &str) -> Result<()> {
         match self.look_for(name).await? {
             None => Ok(()),
