@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthaste_core::Result;
 use posthaste_core::admin::{Actor, Applied};
 use posthaste_core::review::{AuditEntry, AuditPicker};
-use posthaste_core::table::{Asked, AuditSql, MysqlTableSql, MysqlText, topic_expression};
+use posthaste_core::table::{Asked, AuditSql, Column, Kind, MysqlTableSql, MysqlText, topic_expression};
 use posthaste_core::time::Timestamp;
 use posthaste_sql::Value;
 use sqlx::mysql::MySqlRow;
@@ -27,7 +27,7 @@ const STEP_ENTRIES: usize = 500;
 
 pub(super) async fn find(on: &mut Connection, sql: &MysqlTableSql, question: &Question) -> Db<Vec<Seen>> {
     let Some(which) = which(sql, question) else { return Ok(Vec::new()) };
-    let rows = on.query(&sql.find(&which, asked(question)), &values(question)).await?;
+    let rows = on.query(&sql.find(&which, asked(question)), &values(sql, question)).await?;
     rows.iter().map(seen).collect()
 }
 
@@ -37,7 +37,7 @@ pub(super) async fn matched(
     question: &Question,
 ) -> Db<(u64, Timestamp)> {
     let Some(which) = which(sql, question) else { return Ok(Default::default()) };
-    let rows = on.query(&sql.find_count(&which, asked(question)), &values(question)).await?;
+    let rows = on.query(&sql.find_count(&which, asked(question)), &values(sql, question)).await?;
     let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
     Ok((get::<i64>(row, 0)?.unsigned_abs(), Timestamp::from_micros(get(row, 1)?)))
 }
@@ -60,7 +60,7 @@ pub(super) async fn change(
         (None, Some(error)) => Value::Text(Some(error.to_owned())),
         (None, None) => Value::Int(wish.moment().map(Timestamp::as_micros)),
     };
-    let values: Vec<Value> = values(question).into_iter().chain([given]).collect();
+    let values: Vec<Value> = values(sql, question).into_iter().chain([given]).collect();
     let burial = token.zip(wish.error()).map(|(token, error)| Burial { sql, token, error });
     tried!(sql, on, step(on, audit, (&text, &values), burial.as_ref(), ledger))
 }
@@ -199,11 +199,15 @@ fn asked(question: &Question) -> Asked {
     asked
 }
 
-fn values(question: &Question) -> [Value; 11] {
+fn values(sql: &MysqlTableSql, question: &Question) -> [Value; 11] {
+    // The server reads as much of a text as is a number: `2x` would be the row 2.
+    let has_numbers = sql.shape().found(Column::Id).is_some_and(|found| found.kind == Kind::Int);
+    let is_possible = |id: &&String| !has_numbers || id.parse::<i128>().is_ok();
+    let ids: Vec<String> = question.ids.iter().filter(is_possible).cloned().collect();
     let micros = |at: Option<Timestamp>| Value::Int(at.map(Timestamp::as_micros));
     let (after, tie) = question.after.clone().unzip();
     [
-        Value::Text(Some(list(&question.ids))),
+        Value::Text(Some(list(&ids))),
         Value::Text(question.event_type.clone()),
         Value::Text(question.key.clone()),
         micros(question.since),
