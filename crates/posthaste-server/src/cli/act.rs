@@ -209,8 +209,7 @@ impl Action<'_> {
         self.refuse_nothing(applied)
     }
 
-    /// Fails if nothing matched and the operator chose what should.
-    pub(super) fn refuse_nothing(&self, applied: Applied) -> Result<(), Failure> {
+    fn refuse_nothing(&self, applied: Applied) -> Result<(), Failure> {
         if applied.matched == 0 && self.nothing_fails {
             return Err(Failure::nothing(format!("find any {} that match", self.what)));
         }

@@ -44,10 +44,13 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     // Which they are is known as long as they are dead.
     let awaited = Awaited::find(&way, &filter).await?;
     let Some((applied, is_stopped)) = action.apply(args.rate.rate, redrive).await? else { return Ok(()) };
-    action.refuse_nothing(applied)?;
-    if !context.json() {
+    // As JSON, what was done and what became of it are one document.
+    if !context.json() || applied.matched == 0 {
         action.tell("redrive", applied, false, is_stopped, Vec::new())?;
     }
     let timeout = if is_stopped { Duration::ZERO } else { args.timeout };
-    awaited.wait(&way, timeout).await?.tell(applied, is_stopped, context)
+    match awaited.wait(&way, timeout).await? {
+        Some(settled) => settled.tell(applied, is_stopped, context),
+        None => Ok(()),
+    }
 }

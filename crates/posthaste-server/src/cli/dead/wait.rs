@@ -85,8 +85,9 @@ impl Awaited {
         Ok(Self { filter: by_id, open })
     }
 
-    /// Waits until each of them is delivered, dead or discarded, or time is up, or a signal comes; answers how many are what.
-    pub(super) async fn wait(mut self, way: &Way, within: Duration) -> Result<Settled, Failure> {
+    /// Waits until each of them is delivered, dead or discarded, or time is up, or a signal comes; answers how many are what, and
+    /// `None` after a second signal.
+    pub(super) async fn wait(mut self, way: &Way, within: Duration) -> Result<Option<Settled>, Failure> {
         let progress = output::progress("wait", "events are delivered or dead", Some(self.open.len() as u64));
         let end = Instant::now() + within;
         let work = async |shutdown: Shutdown| {
@@ -104,7 +105,7 @@ impl Awaited {
         };
         let settled = ended(until_signalled(work).await);
         progress.finish();
-        Ok(settled?.unwrap_or_default())
+        settled
     }
 
     /// Asks for the events that were not asked for the longest; those that are settled are waited for no more.
