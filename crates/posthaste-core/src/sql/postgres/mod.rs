@@ -1,6 +1,10 @@
 //! The log engine's statements for Postgres.
 
+mod functions;
+
 use crate::prefix::TablePrefix;
+
+pub use functions::{postgres_functions, postgres_functions_exist};
 
 /// The version of the schema that this release brings.
 pub const POSTGRES_SCHEMA: u32 = 1;
@@ -19,7 +23,9 @@ pub fn postgres_migrations(prefix: &TablePrefix) -> Vec<(u32, String)> {
 
 /// The statements that make all tables, for those who want to run them by hand.
 pub fn postgres_ddl(prefix: &TablePrefix) -> String {
-    postgres_migrations(prefix).into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("\n")
+    let mut texts: Vec<String> = postgres_migrations(prefix).into_iter().map(|(_, text)| text).collect();
+    texts.push(postgres_functions(prefix));
+    texts.join("\n")
 }
 
 /// The statements that make the four roles and give them the rights that each needs on tables with this prefix.
