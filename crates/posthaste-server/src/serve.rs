@@ -285,6 +285,7 @@ fn limits(config: &Config) -> Limits {
     let server = &config.server;
     Limits {
         payload_bytes_max: server.payload_max,
+        json_depth_max: server.json_depth_max,
         lanes: LaneLimits::of(config),
         body_timeout: server.body_timeout,
         request_timeout: server.request_timeout,

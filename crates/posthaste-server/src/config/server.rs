@@ -52,6 +52,8 @@ pub struct ServerConfig {
     pub request_timeout: Duration,
     /// The largest payload of an event, in bytes.
     pub payload_max: usize,
+    /// The number of arrays and objects that may stand inside one another in a JSON payload.
+    pub json_depth_max: usize,
     /// The source of events that come without one.
     pub source: String,
     /// What keys may do over REST.
@@ -70,6 +72,7 @@ impl ServerConfig {
             idle_timeout: section.duration("idle_timeout"),
             request_timeout: section.duration("request_timeout"),
             payload_max: section.size("payload_max", 1..=PAYLOAD_BYTES_CEILING as u64) as usize,
+            json_depth_max: section.integer("json_depth_max", 1..=1_000_000),
             source: section.text("source"),
             operators: section.list("operators"),
         };

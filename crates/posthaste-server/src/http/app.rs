@@ -23,6 +23,8 @@ const JSON_BYTES_BESIDE_PAYLOAD: usize = 64 * 1024;
 pub struct Limits {
     /// The largest payload of an event, in bytes.
     pub payload_bytes_max: usize,
+    /// The number of arrays and objects that may stand inside one another in a JSON payload.
+    pub json_depth_max: usize,
     /// What the lanes take.
     pub lanes: LaneLimits,
     /// How long a client may pause within a request's body.

@@ -235,8 +235,7 @@ impl CommandQuery {
                 return Err(malformed("prune needs older_than or dead_older_than, like 7d"));
             }
             "prune" => {
-                let prune = move |dry_run| Command::Prune { delivered_age, dead_age, dry_run };
-                (dead_age.is_some(), Box::new(prune))
+                (true, Box::new(move |dry_run| Command::Prune { delivered_age, dead_age, dry_run }))
             }
             "prune-inbox" => {
                 let age = delivered_age.ok_or_else(|| malformed("prune-inbox needs older_than, like 30d"))?;

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::http_api::client::{Client, DEADLINE};
 
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 4096;
+pub(crate) const JSON_DEPTH_MAX: usize = 128;
 /// What the lane of the topics `narrow.#` takes.
 const NARROW_BYTES_MAX: u64 = 100;
 pub(crate) const CONNECTIONS_MAX: usize = 1_200;
@@ -115,6 +116,7 @@ impl Stand {
         let operators = [OPERATOR, "read:read", "publish:publish", "operate:operate"];
         let limits = Limits {
             payload_bytes_max: PAYLOAD_BYTES_MAX,
+            json_depth_max: JSON_DEPTH_MAX,
             lanes: narrow_lane(),
             body_timeout: times.body,
             request_timeout: times.request,
