@@ -20,7 +20,7 @@ use posthaste::envelope::Envelope;
 use posthaste::publisher::Published;
 use posthaste::telemetry::{label, metric};
 
-pub(super) use body::Budget;
+pub(super) use body::{Budget, discard};
 use form::{Events, Form};
 
 use super::app::App;

@@ -78,7 +78,11 @@ fn pruning_removes_what_every_lane_has_passed_after_a_yes() {
     assert_eq!(folder.json(&["prune", "--yes"])["changed"], 0, "younger than store.retain");
     assert_eq!(folder.json(&["prune", "--older-than", "0s", "--dry-run"])["matched"], 3);
     folder.run(&["prune", "--older-than", "0s"]).assert_failed(2, &["prune 3 events", "--yes"]);
-    assert_eq!(folder.json(&["event", "list"])["events"].as_array().map(Vec::len), Some(3), "nothing was removed");
+    assert_eq!(
+        folder.json(&["event", "list"])["events"].as_array().map(Vec::len),
+        Some(3),
+        "nothing was removed"
+    );
     assert_eq!(folder.json(&["prune", "--older-than", "0s", "--yes"])["changed"], 3);
     assert_eq!(folder.json(&["event", "list"])["events"], Value::Array(vec![]));
 }

@@ -149,12 +149,16 @@ async fn json_that_is_nested_too_deep_is_refused_in_every_form() {
         let data = nested(depth);
         let base64 = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &data);
         let event = format!(r#"{{"type":"x","data":{data}}}"#);
-        let structured = format!(r#"{{"specversion":"1.0","type":"x","id":"1","source":"/{depth}","data":{data}}}"#);
+        let structured =
+            format!(r#"{{"specversion":"1.0","type":"x","id":"1","source":"/{depth}","data":{data}}}"#);
         [
             ("application/json", format!(r#"[{{"type":"x"}},{event}]"#)),
             ("application/json", event),
             ("application/json", format!(r#"{{"type":"x","data_base64":"{base64}"}}"#)),
-            ("application/json", format!(r#"{{"type":"x","datacontenttype":"a/b+JSON; v=1","data":{data}}}"#)),
+            (
+                "application/json",
+                format!(r#"{{"type":"x","datacontenttype":"a/b+JSON; v=1","data":{data}}}"#),
+            ),
             ("application/cloudevents+json", structured.clone()),
             ("application/cloudevents-batch+json", format!("[{structured}]")),
         ]
@@ -169,7 +173,8 @@ async fn json_that_is_nested_too_deep_is_refused_in_every_form() {
         ("application/json", JSON_DEPTH_MAX, 201),
         ("text/plain", JSON_DEPTH_MAX + 1, 201),
     ] {
-        let attributes = [("ce-specversion", "1.0"), ("ce-type", "x"), ("ce-source", "/s"), ("ce-id", content_type)];
+        let attributes =
+            [("ce-specversion", "1.0"), ("ce-type", "x"), ("ce-source", "/s"), ("ce-id", content_type)];
         let headers = [&attributes[..], &[("content-type", content_type)]].concat();
         let answer = client.post(&headers, nested(depth)).await;
         assert_eq!(answer.status, status, "{content_type} {depth}: {}", answer.text());
@@ -189,10 +194,20 @@ async fn deep_json_outside_of_the_payload_is_told_as_what_is_wrong() {
     for (content_type, body, status, part) in [
         ("application/json", deep.clone(), 422, "JSON object"),
         ("application/json", deep[..30_000].to_owned(), 400, "not JSON"),
-        ("application/json", format!(r#"{{"type":"x","headers":{deep}}}"#), 422, "an object whose values are strings"),
+        (
+            "application/json",
+            format!(r#"{{"type":"x","headers":{deep}}}"#),
+            422,
+            "an object whose values are strings",
+        ),
         ("application/json", format!(r#"{{"type":{deep}}}"#), 422, "type must be a string"),
         ("application/json", format!(r#"{{"type":"x","other":{deep}}}"#), 422, "unknown members"),
-        ("application/cloudevents+json", format!(r#"{{"type":"x","other":{deep}}}"#), 422, "must be a string"),
+        (
+            "application/cloudevents+json",
+            format!(r#"{{"type":"x","other":{deep}}}"#),
+            422,
+            "must be a string",
+        ),
     ] {
         let detail = stand.client.post(&[("content-type", content_type)], body).await.problem(status);
         assert!(detail.contains(part), "{part:?} is not in {detail:?}");
