@@ -7,6 +7,7 @@ pub mod bench;
 pub mod cli;
 pub mod config;
 mod conformance;
+mod depth;
 pub mod exit;
 pub mod http;
 pub mod keys;

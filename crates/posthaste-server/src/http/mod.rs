@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! server    accepts, limits connections, drains      (caller owns the socket and the end)
+//!   connections  which are open, and which idle one is closed for a new one
 //!   stream    a connection's timeouts: head, idle, stalled writes
-//!     router    one table of routes; layers: panic, observe, time, key
+//!     router    one table of routes; layers: panic, observe, time, well-formed, key
 //!       publish, events, dead, lanes, audit, commands, jobs, health, metrics
 //! ```
 //!
@@ -15,9 +16,11 @@ mod app;
 mod audit;
 mod auth;
 mod commands;
+mod connections;
 pub(crate) mod dead;
 pub(crate) mod events;
 mod files;
+mod head;
 mod health;
 pub(crate) mod history;
 mod jobs;
@@ -27,9 +30,11 @@ mod metrics;
 pub mod problem;
 pub(crate) mod publish;
 pub(crate) mod query;
+mod rarely;
 mod router;
 mod server;
 mod stream;
+mod strict;
 pub mod wire;
 
 pub use app::{App, Limits};
