@@ -104,7 +104,7 @@ impl Finding {
 
     /// The look itself failed; the error says what to do, where that is known.
     pub fn error(check: impl Into<String>, error: &Error) -> Self {
-        Self { verdict: Verdict::Failure, ..Self::ok(check, redact::clean(&error.to_string())) }
+        Self { verdict: Verdict::Failure, ..Self::ok(check, redact::clean_lines(&error.to_string())) }
     }
 }
 

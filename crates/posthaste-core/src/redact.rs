@@ -10,6 +10,15 @@ const SECRET_NAMES: [&str; 9] =
 /// The text with passwords, tokens, credentials in URLs, card numbers and e-mail addresses hidden, control characters
 /// made spaces, and cut to [`ERROR_BYTES_MAX`] bytes at a character's boundary.
 pub fn clean(text: &str) -> String {
+    cleaned(text, |_| ' ')
+}
+
+/// The same for a list: the ends of its lines stay.
+pub fn clean_lines(text: &str) -> String {
+    cleaned(text, |space| if space == '\n' { '\n' } else { ' ' })
+}
+
+fn cleaned(text: &str, space: impl Fn(char) -> char) -> String {
     let mut out = String::with_capacity(text.len().min(ERROR_BYTES_MAX));
     let mut secret_follows = false;
     // More than the limit need not be looked at: hiding never makes a word longer than three characters more.
@@ -27,7 +36,7 @@ pub fn clean(text: &str) -> String {
             push_clean(&mut out, body);
             secret_follows |= names_a_secret(body);
         }
-        out.extend(spaces.chars().map(|_| ' '));
+        out.extend(spaces.chars().map(&space));
     }
     cut(&mut out);
     out

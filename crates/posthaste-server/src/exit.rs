@@ -21,6 +21,8 @@ pub enum Code {
     Target = 5,
     /// Nothing matched what was to be shown or changed. An empty list is an answer, and no failure.
     Nothing = 6,
+    /// It was done, and what was waited for did not come: events died again, or it took too long.
+    Unfinished = 7,
 }
 
 /// Why a verb failed: a sentence that fits after `error: failed to`, and the exit code.

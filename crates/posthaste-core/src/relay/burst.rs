@@ -15,8 +15,20 @@ use crate::target::{Answer, DeliverError, DeliverKind, Target};
 /// Answers handed over at once, so that one slow burst does not make the lane deaf for others.
 const ANSWERS_AT_ONCE: usize = 1_024;
 
-/// An event and what its target said about it.
-pub(super) type Answered = (Claimed, Result<(), DeliverError>);
+/// An event and what became of it.
+pub(super) struct Answered {
+    pub(super) claimed: Claimed,
+    pub(super) result: Result<(), DeliverError>,
+    /// Whether the target said so; if not, it said nothing in time.
+    pub(super) is_said: bool,
+}
+
+impl Answered {
+    /// What kind of failure it was; `None` if it was acknowledged.
+    pub(super) fn kind(&self) -> Option<DeliverKind> {
+        self.result.as_ref().err().map(|error| error.kind)
+    }
+}
 
 /// What was answered at once, and how long after it was sent.
 pub(super) struct Answers {
@@ -60,7 +72,7 @@ impl<'a> Burst<'a> {
         // A second answer for one parcel, or one for a parcel that never was, is the adapter's mistake and changes nothing.
         let claimed = self.flights.get_mut(answer.index)?.take()?;
         self.unanswered -= 1;
-        Some((claimed, answer.result))
+        Some(Answered { claimed, result: answer.result, is_said: true })
     }
 
     /// Everything that is left failed so. The target hears of it at once: its stream is dropped, not merely polled no more.
@@ -71,7 +83,7 @@ impl<'a> Burst<'a> {
         self.flights
             .iter_mut()
             .filter_map(Option::take)
-            .map(|claimed| (claimed, Err(error.clone())))
+            .map(|claimed| Answered { claimed, result: Err(error.clone()), is_said: false })
             .collect()
     }
 }
@@ -152,9 +164,10 @@ mod tests {
         let events = (1..=2).map(|seq| Claimed::new(Ticket(seq), parcel.clone())).collect();
         let mut burst = Burst::send(&target, events, Duration::from_millis(5));
         let first = burst.next().await.unwrap().events;
-        assert!(first.len() == 1 && first[0].1.is_ok());
+        assert!(first.len() == 1 && first[0].result.is_ok());
         let second = burst.next().await.unwrap().events;
-        assert_eq!(second[0].1.as_ref().unwrap_err().code, "timeout");
+        assert_eq!(second[0].result.as_ref().unwrap_err().code, "timeout");
+        assert!(first[0].is_said && !second[0].is_said, "a late answer is nothing that the target said");
         assert!(burst.next().await.is_none());
     }
 }

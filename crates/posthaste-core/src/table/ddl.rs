@@ -1,6 +1,11 @@
 //! What one would need: printed for whoever owns the table, and never run by Posthaste.
 
-use super::{Column, Profile, StateName};
+mod index;
+mod lacking;
+
+use self::index::indexes;
+pub use self::lacking::{Present, mysql_lacking_ddl, postgres_lacking_ddl, sqlite_lacking_ddl};
+use super::{Column, Found, Profile};
 
 /// The SQL that makes a table of this profile on Postgres or, for tables that do not say how far a row is, adds what is missing.
 pub fn postgres_table_ddl(profile: &Profile) -> String {
@@ -35,6 +40,8 @@ struct Words {
     has_partial_indexes: bool,
     /// Whether tables are changed in transactions.
     has_transactional_ddl: bool,
+    /// Whether a column can be added with a default that is computed, several at once, and its default changed afterwards.
+    has_free_alter: bool,
     /// What stands after the columns.
     end: &'static str,
 }
@@ -52,6 +59,7 @@ const POSTGRES: Words = Words {
     sequence: "bigint GENERATED ALWAYS AS IDENTITY",
     has_partial_indexes: true,
     has_transactional_ddl: true,
+    has_free_alter: true,
     end: "",
 };
 const SQLITE: Words = Words {
@@ -67,6 +75,7 @@ const SQLITE: Words = Words {
     sequence: "integer",
     has_partial_indexes: true,
     has_transactional_ddl: true,
+    has_free_alter: false,
     end: "",
 };
 const MYSQL: Words = Words {
@@ -82,6 +91,7 @@ const MYSQL: Words = Words {
     sequence: "bigint NOT NULL AUTO_INCREMENT UNIQUE",
     has_partial_indexes: false,
     has_transactional_ddl: false,
+    has_free_alter: true,
     end: " ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
 };
 
@@ -112,63 +122,8 @@ fn made(profile: &Profile, words: &Words) -> String {
         columns.join(",\n"),
         all.join(", "),
         words.end,
-        indexes(profile, words)
+        index::text(&indexes(profile, words, &everything(profile)))
     )
-}
-
-/// The indexes without which a claim, a sweep or a prune reads the whole table.
-fn indexes(profile: &Profile, words: &Words) -> String {
-    let (table, name) = (profile.table.quoted(), profile.table.name());
-    let column = |column: Column| profile.columns.get(&column).map(|name| name.quoted());
-    let needed = |column: Column| profile.columns[&column].quoted();
-    let (status, states) = (needed(Column::Status), &profile.states);
-    // Where there is no index on a part, the state comes first.
-    let index = |suffix: &str, columns: &str, state: &StateName| {
-        if words.has_partial_indexes {
-            let state = state.literal();
-            format!("CREATE INDEX \"{name}_{suffix}\" ON {table} ({columns}) WHERE {status} = {state};\n")
-        } else {
-            format!("CREATE INDEX \"{name}_{suffix}\" ON {table} ({status}, {columns});\n")
-        }
-    };
-    let mut all = "-- What is to be claimed, and what is claimed.\n".to_owned();
-    let mut pickup = format!("{}, {}", needed(Column::AvailableAt), needed(Column::CreatedAt));
-    // What tells rows of one moment apart ends the index, or a claim in order sorts all of them. MySQL ends every index by the primary key.
-    let by_id = words.has_partial_indexes.then(|| needed(Column::Id));
-    let tie = column(Column::Sequence).or(by_id).map(|tie| format!(", {tie}")).unwrap_or_default();
-    pickup.push_str(&tie);
-    all.push_str(&index("pickup", &pickup, &states.pending));
-    all.push_str(&index("stuck", &needed(Column::LockedAt), &states.delivering));
-    if let Some(key) = column(Column::Key) {
-        let open =
-            format!(" WHERE {status} IN ({}, {})", states.pending.literal(), states.delivering.literal());
-        let created = needed(Column::CreatedAt);
-        let (columns, open) = if words.has_partial_indexes {
-            (format!("{key}, {created}{tie}"), open.as_str())
-        } else {
-            (format!("{key}, {status}, {created}"), "")
-        };
-        all.push_str(&format!(
-            "-- For a lane with order = 'key' only.\n\
-             CREATE INDEX \"{name}_order\" ON {table} ({columns}){open};\n"
-        ));
-    }
-    // Elsewhere the index on what is to be claimed begins with the state.
-    if words.has_partial_indexes {
-        all.push_str("-- For operators, and for whoever measures: what is dead.\n");
-        all.push_str(&index("dead", &needed(Column::CreatedAt), &states.dead));
-    }
-    // Not made unasked: it has all rows, and every claim and outcome writes into it.
-    all.push_str(&format!(
-        "-- If operators list events of all states (event list): without it that reads the whole table.\n\
-         -- CREATE INDEX \"{name}_created\" ON {table} ({});\n",
-        needed(Column::CreatedAt)
-    ));
-    if let Some(delivered) = column(Column::DeliveredAt) {
-        all.push_str("-- For pruning.\n");
-        all.push_str(&index("delivered", &delivered, &states.delivered));
-    }
-    all
 }
 
 fn definition(profile: &Profile, column: Column, words: &Words) -> String {
@@ -198,6 +153,12 @@ fn definition(profile: &Profile, column: Column, words: &Words) -> String {
         | Column::CorrelationId => words.name.to_owned(),
         Column::LastError => words.text.to_owned(),
     }
+}
+
+/// The columns of a table that is created as its profile says.
+fn everything(profile: &Profile) -> Vec<(Column, Option<&Found>)> {
+    let is_created = |column: &&Column| **column != Column::OrderingKey || profile.name() == "custom";
+    profile.columns.keys().filter(is_created).map(|column| (*column, None)).collect()
 }
 
 /// What a table lacks that has no states: what is there counts as delivered, unless it says that it is not.
@@ -241,13 +202,108 @@ fn added(profile: &Profile, words: &Words) -> String {
         profile.name(),
         lacking.join(",\n    "),
         states.pending.literal(),
-        indexes(profile, words)
+        index::text(&indexes(profile, words, &everything(profile)))
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::Kind;
+    use crate::table::shape::tests::reference;
+
+    fn found(columns: &[(&str, Kind, &str)]) -> Present {
+        let column = |(name, kind, sql_type): &(&str, Kind, &str)| Found {
+            name: (*name).to_owned(),
+            kind: *kind,
+            sql_type: (*sql_type).to_owned(),
+            nullable: true,
+            chars_max: None,
+        };
+        Present { columns: columns.iter().map(column).collect(), indexes: vec![vec!["event_id".to_owned()]] }
+    }
+
+    /// A table with a number for its id, and nothing of how far a row is.
+    fn ordinary(time: &str) -> Present {
+        found(&[
+            ("event_id", Kind::Int, "bigint"),
+            ("event_type", Kind::Text, "text"),
+            ("payload", Kind::Json, "json"),
+            ("created_at", Kind::Time, time),
+        ])
+    }
+
+    #[test]
+    fn a_table_that_is_there_is_added_to_in_its_own_types() {
+        let profile = Profile::open_outbox();
+        let postgres = postgres_lacking_ddl(&profile, &ordinary("timestamp with time zone"));
+        for part in [
+            "ADD COLUMN \"status\" text NOT NULL DEFAULT 'DELIVERED'",
+            "ADD COLUMN \"available_at\" timestamp with time zone NOT NULL DEFAULT now()",
+            "ADD COLUMN \"locked_at\" timestamp with time zone",
+            "ALTER COLUMN \"status\" SET DEFAULT 'PENDING'",
+            "-- UPDATE \"openoutbox_events\" SET \"status\" = 'PENDING'",
+            "CREATE INDEX \"openoutbox_events_pickup\"",
+        ] {
+            assert!(postgres.contains(part), "{part}: {postgres}");
+        }
+        for absent in ["CREATE TABLE", "uuid", "\"payload\" ", "partition_key", "_order", "NOT SOLVED"] {
+            assert!(!postgres.contains(absent), "{absent}: {postgres}");
+        }
+        let mysql = mysql_lacking_ddl(&profile, &ordinary("timestamp(6)"));
+        assert!(
+            mysql.contains("`available_at` timestamp(6) NOT NULL DEFAULT current_timestamp(6)"),
+            "{mysql}"
+        );
+        let mysql = mysql_lacking_ddl(&profile, &ordinary("datetime"));
+        assert!(mysql.contains("`available_at` datetime NOT NULL DEFAULT (utc_timestamp(6))"), "{mysql}");
+        assert!(!mysql.contains('"') && !mysql.contains("BEGIN") && !mysql.contains("UNIQUE"), "{mysql}");
+        let without = Present { indexes: Vec::new(), ..ordinary("datetime") };
+        assert!(mysql_lacking_ddl(&profile, &without).contains("CREATE UNIQUE INDEX `openoutbox_events_id`"));
+        let sqlite = sqlite_lacking_ddl(&profile, &ordinary("DATETIME"));
+        assert!(sqlite.contains("\"available_at\" DATETIME NOT NULL DEFAULT '1970-"), "{sqlite}");
+        assert!(sqlite.contains("\nUPDATE \"openoutbox_events\" SET \"status\" = 'DELIVERED';"), "{sqlite}");
+    }
+
+    #[test]
+    fn what_a_table_has_is_not_added_and_what_only_its_owner_can_change_is_said() {
+        let profile = Profile::open_outbox();
+        let mut present = Present { columns: reference(), indexes: Vec::new() };
+        let ddl = postgres_lacking_ddl(&profile, &present);
+        assert!(!ddl.contains("ALTER TABLE") && ddl.contains("_pickup"), "{ddl}");
+        let begins = ["available_at", "locked_at", "partition_key", "created_at", "delivered_at"];
+        present.indexes = begins.iter().map(|column| vec![(*column).to_owned()]).collect();
+        let ddl = postgres_lacking_ddl(&profile, &present);
+        assert!(ddl.starts_with("-- The table openoutbox_events has every column and every index"), "{ddl}");
+        assert!(mysql_lacking_ddl(&profile, &present).contains("_pickup"), "there the state comes first");
+        present.columns.retain(|found| found.name != "event_type" && found.name != "locked_by");
+        present.columns.iter_mut().filter(|found| found.name == "created_at").for_each(|found| {
+            (found.kind, found.sql_type) = (Kind::Other, "timestamp without time zone".to_owned());
+        });
+        let ddl = postgres_lacking_ddl(&profile, &present);
+        assert!(ddl.contains("NOT SOLVED BELOW: no column event_type, and producers fill it"), "{ddl}");
+        assert!(
+            ddl.contains("NOT SOLVED BELOW: the column created_at has the type timestamp without"),
+            "{ddl}"
+        );
+        assert!(ddl.contains("ADD COLUMN \"locked_by\" text;"), "{ddl}");
+    }
+
+    #[test]
+    fn what_says_that_it_was_published_is_believed() {
+        let profile = Profile::named("axcom").unwrap();
+        let present = found(&[
+            ("id", Kind::Uuid, "uuid"),
+            ("topic", Kind::Text, "text"),
+            ("payload", Kind::Json, "jsonb"),
+            ("created_at", Kind::Time, "timestamp with time zone"),
+            ("published_at", Kind::Time, "timestamp with time zone"),
+        ]);
+        let ddl = postgres_lacking_ddl(&profile, &present);
+        assert!(ddl.contains("SET \"status\" = 'PENDING' WHERE \"published_at\" IS NULL;"), "{ddl}");
+        let ddl = sqlite_lacking_ddl(&profile, &present);
+        assert!(ddl.contains("SET \"status\" = 'DELIVERED' WHERE \"published_at\" IS NOT NULL;"), "{ddl}");
+    }
 
     #[test]
     fn every_profile_prints_what_it_needs() {

@@ -29,12 +29,15 @@ mod text;
 pub use audit::{AuditSql, mysql_audit_ddl, postgres_audit_ddl, sqlite_audit_ddl};
 pub use change::RowChange;
 pub use column::{Column, Kind};
-pub use ddl::{mysql_table_ddl, postgres_table_ddl, sqlite_table_ddl};
+pub use ddl::{
+    Present, mysql_lacking_ddl, mysql_table_ddl, postgres_lacking_ddl, postgres_table_ddl,
+    sqlite_lacking_ddl, sqlite_table_ddl,
+};
 pub use insert::{fits, insert_values};
 pub use mysql::{Asked, Indexes, MysqlInsert, MysqlTableSql, MysqlText};
 pub use name::{ColumnName, StateName, TableName};
 pub use postgres::PostgresTableSql;
 pub use profile::{Profile, States};
-pub use shape::{Found, Shape};
+pub use shape::{Found, Shape, not_ready};
 pub use sqlite::{SqliteTableSql, TOPIC_FUNCTION};
 pub use text::{REPLAYED, topic_expression};

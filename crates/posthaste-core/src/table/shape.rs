@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Column, ColumnName, Kind, Profile};
+use crate::Error;
 
 /// A column that a table has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,14 +37,14 @@ impl Shape {
     /// Compares a profile with what is there.
     ///
     /// # Errors
-    /// Every mistake: what is missing, and what has another type than it must.
+    /// Every mistake: what is missing, and what has another type than it must. [`not_ready`] makes one error of them.
     pub fn of(profile: Profile, found: &[Found], has_addresses: bool) -> Result<Self, Vec<String>> {
         let mut problems = Vec::new();
         let mut columns = BTreeMap::new();
         for (&column, name) in &profile.columns {
             match found.iter().find(|found| found.name == name.as_str()) {
                 None if profile.may_lack(column) => {}
-                None => problems.push(missing(&profile, column, name)),
+                None => problems.push(missing(column, name)),
                 Some(found) => {
                     problems.extend(misfit(column, found));
                     columns.insert(column, found.clone());
@@ -90,18 +91,31 @@ impl Shape {
     }
 }
 
-fn missing(profile: &Profile, column: Column, name: &ColumnName) -> String {
-    let table = &profile.table;
-    let wanted = column.kinds()[0].name();
-    format!(
-        "the table {table} has no column {name} (store.columns.{}, {wanted}); posthaste migrate print --profile {} shows what \
-         is needed",
-        column.name(),
-        profile.name()
-    )
+/// What a problem begins with that a new column solves.
+const NO_COLUMN: &str = "no column ";
+
+fn missing(column: Column, name: &ColumnName) -> String {
+    format!("{NO_COLUMN}{name} (store.columns.{}: {})", column.name(), column.kinds()[0].name())
 }
 
-fn misfit(column: Column, found: &Found) -> Option<String> {
+/// Everything that is wrong with a table as one error: a list, and at its end what to do about it.
+pub fn not_ready(profile: &Profile, problems: &[String]) -> Error {
+    let (table, name) = (&profile.table, profile.name());
+    let list: String = problems.iter().map(|problem| format!("\n  {problem}")).collect();
+    let lacks = problems.iter().any(|problem| problem.starts_with(NO_COLUMN));
+    let remedy = if lacks {
+        format!(
+            "\n  posthaste migrate print --profile {name} --table {table} --store URL prints the SQL that adds what is missing; \
+             columns that have another name are named in [store.columns]"
+        )
+    } else {
+        String::new()
+    };
+    Error::config(format!("the table {table} is not as the profile {name} needs it:{list}{remedy}"))
+}
+
+/// What is wrong with a column that is there.
+pub(super) fn misfit(column: Column, found: &Found) -> Option<String> {
     let Found { name, kind, sql_type, chars_max, .. } = found;
     if !column.kinds().contains(kind) {
         let wanted: Vec<_> = column.kinds().iter().map(|kind| kind.name()).collect();
@@ -191,6 +205,21 @@ pub(super) mod tests {
             problems.iter().any(|problem| problem.contains("attempts has the type text")),
             "{problems:?}"
         );
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_table_is_a_list_with_its_remedy_once() {
+        let found = reference();
+        let found: Vec<_> = found.into_iter().filter(|found| !found.name.starts_with("locked")).collect();
+        let problems = Shape::of(Profile::open_outbox(), &found, true).unwrap_err();
+        let error = not_ready(&Profile::open_outbox(), &problems).to_string();
+        let lines: Vec<_> = error.lines().collect();
+        assert_eq!(lines.len(), 4, "{error}");
+        assert_eq!(lines[0], "the table openoutbox_events is not as the profile open-outbox needs it:");
+        assert_eq!(lines[1], "  no column locked_by (store.columns.locked_by: text)");
+        assert_eq!(error.matches("migrate print").count(), 1, "{error}");
+        let forbidden = not_ready(&Profile::open_outbox(), &["GRANT it".to_owned()]).to_string();
+        assert!(!forbidden.contains("migrate print"), "{forbidden}");
     }
 
     #[test]

@@ -203,6 +203,63 @@ async fn the_next_owner_says_that_the_target_is_back() {
     assert_eq!((lane.state, lane.delivered), (LaneState::Active, 1));
 }
 
+/// A store whose lane says that its target is away, with this event to deliver.
+async fn store_with_target_away(event: Envelope) -> Memory {
+    let store = Memory::on(PausedClock(Instant::now()));
+    store.publish(vec![event]).await.expect("nothing is wrong with it");
+    Relay::new(Arc::new(store.clone())).lane(lane(saying(&[DeliverKind::Unavailable]))).once().await.unwrap();
+    assert_eq!(store.lanes().await.unwrap()[0].state, LaneState::Unavailable);
+    store
+}
+
+/// A target that answers a burst with failures of these kinds, in turn.
+fn saying(kinds: &'static [DeliverKind]) -> Arc<dyn Target> {
+    answering(move |burst| {
+        let error = |index: usize| DeliverError::new(kinds[index % kinds.len()], "code", "words");
+        let answers = (0..burst.len()).map(move |index| Answer::failed(index, error(index)));
+        Box::pin(stream::iter(answers))
+    })
+}
+
+/// A target that finds something wrong with an event is available: the lane says so without an acknowledgement.
+#[tokio::test(start_paused = true)]
+async fn any_answer_about_an_event_says_that_the_target_is_back() {
+    for kinds in
+        [&[DeliverKind::Failed], &[DeliverKind::Rejected], &[DeliverKind::TooLarge], &[DeliverKind::Later]]
+    {
+        let store = store_with_target_away(keyed("a")).await;
+        Relay::new(Arc::new(store.clone())).lane(lane(saying(kinds))).once().await.unwrap();
+        let lane = &store.lanes().await.unwrap()[0];
+        assert_eq!((lane.state, &lane.reason), (LaneState::Active, &None), "{kinds:?}");
+    }
+}
+
+/// What the relay decides by itself, a timeout or a payload that is too large, is nothing that the target said.
+#[tokio::test(start_paused = true)]
+async fn a_target_that_said_nothing_is_not_back() {
+    let mute = answering(|_| Box::pin(stream::pending()));
+    let small = Arc::new(Answering { capabilities: Capabilities::sink().payload_bytes_max(0), answer: yes });
+    let targets: [Arc<dyn Target>; 2] = [mute, small];
+    for target in targets {
+        let store = store_with_target_away(keyed("a")).await;
+        Relay::new(Arc::new(store.clone())).lane(lane(target)).once().await.unwrap();
+        assert_eq!(store.lanes().await.unwrap()[0].state, LaneState::Unavailable);
+    }
+}
+
+/// A missing exchange and an exchange without a queue, in one burst: the lane waits, and says so.
+#[tokio::test(start_paused = true)]
+async fn a_target_that_takes_nothing_beside_a_failure_is_not_back() {
+    for kinds in
+        [&[DeliverKind::Failed, DeliverKind::Unavailable], &[DeliverKind::Unavailable, DeliverKind::Rejected]]
+    {
+        let store = store_with_target_away(Envelope::new("edge", "a")).await;
+        store.publish(vec![Envelope::new("edge", "b")]).await.unwrap();
+        Relay::new(Arc::new(store.clone())).lane(lane(saying(kinds))).once().await.unwrap();
+        assert_eq!(store.lanes().await.unwrap()[0].state, LaneState::Unavailable, "{kinds:?}");
+    }
+}
+
 /// With paused time a relay that spins never lets the clock go on: the test would not end.
 #[tokio::test(start_paused = true)]
 async fn settings_at_their_ends_neither_spin_nor_overflow() {

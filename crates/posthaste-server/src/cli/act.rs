@@ -11,8 +11,9 @@ use posthaste::admin::{Applied, Command, Filter, Pace};
 use super::context::Context;
 use super::event::list::show;
 use super::output;
-use super::serve::stopped;
+use super::serve::ended;
 use super::way::Way;
+use super::words;
 use crate::config::unit;
 use crate::exit::Failure;
 use crate::http::wire::{AppliedDocument, EventDocument, EventPage};
@@ -81,7 +82,7 @@ pub(super) struct Action<'a> {
     pub(super) filter: &'a Filter,
     /// What stands between the verb and the count: `lane main with`, or nothing.
     pub(super) object: String,
-    /// What is counted: `dead events`.
+    /// What is counted, several of it: `dead events`.
     pub(super) what: &'a str,
     /// Whether it is a failure that nothing matched: for what was chosen by somebody, not for upkeep.
     pub(super) nothing_fails: bool,
@@ -110,13 +111,16 @@ impl Action<'_> {
         if how.dry_run {
             return self.tell(name, counted, true, false, sample);
         }
+        if counted.matched == 0 && !counted.is_partial && changes_events_only(&command(true)) {
+            // There is nothing to consent to.
+            return self.tell(name, counted, false, false, sample);
+        }
         self.refuse_nothing(counted)?;
         Err(Failure::usage(format!(
-            "{name} {}{}{} {}: this cannot be undone; say --yes to do it",
+            "{name} {}{}{}: this cannot be undone; say --yes to do it",
             self.object,
             at_least(counted),
-            counted.matched,
-            self.what
+            words::counted(counted.matched, self.what)
         )))
     }
 
@@ -127,12 +131,25 @@ impl Action<'_> {
         counted
     }
 
-    /// Shows how far it is; a signal stops it between two steps, and what was done till then is said and recorded.
     async fn carry_out(
         &self,
         rate: Option<NonZeroU32>,
         command: impl Fn(bool) -> Command,
     ) -> Result<(), Failure> {
+        let name = command(true).name();
+        match self.apply(rate, command).await? {
+            Some((applied, is_broken_off)) => self.tell(name, applied, false, is_broken_off, Vec::new()),
+            None => Ok(()),
+        }
+    }
+
+    /// Does it and shows how far it is. A signal stops it between two steps, and what was done till then is recorded. Answers what was
+    /// done and whether it was stopped; `None` after a second signal.
+    pub(super) async fn apply(
+        &self,
+        rate: Option<NonZeroU32>,
+        command: impl Fn(bool) -> Command,
+    ) -> Result<Option<(Applied, bool)>, Failure> {
         let name = command(true).name();
         // A broker is asked letter by letter anyway. A store is asked twice only for somebody who watches.
         let is_watched = std::io::stderr().is_terminal() && is_in_steps(&command(true));
@@ -160,12 +177,13 @@ impl Action<'_> {
             let mut applied = applied?;
             // Stopped, it has not seen them all; and more may have come since they were counted.
             applied.matched = applied.matched.max(all.unwrap_or_default());
-            self.tell(name, applied, false, is_broken_off.load(Ordering::SeqCst), Vec::new())
+            Ok((applied, is_broken_off.load(Ordering::SeqCst)))
         };
-        stopped(until_signalled(work).await)
+        ended(until_signalled(work).await)
     }
 
-    fn tell(
+    /// Says what was done, or would be.
+    pub(super) fn tell(
         &self,
         name: &str,
         applied: Applied,
@@ -178,19 +196,21 @@ impl Action<'_> {
             let document = AppliedDocument::of(name, applied, dry_run);
             output::json(&AppliedDocument { stopped, sample, ..document })?;
         } else if dry_run {
-            let at_least = at_least(applied);
-            output::line(&format!("would {name} {}{at_least}{matched} {}", self.object, self.what))?;
+            let (at_least, matched) = (at_least(applied), words::counted(matched, self.what));
+            output::line(&format!("would {name} {}{at_least}{matched}", self.object))?;
             if !sample.is_empty() {
                 show(&EventPage { events: sample, next: None })?;
             }
         } else if matched > 0 || !self.nothing_fails {
             let end = if stopped { "; stopped when asked to" } else { "" };
-            output::line(&format!("{name}: {}{changed} of {matched} {}{end}", self.object, self.what))?;
+            let done = words::counted_of(changed, matched, self.what);
+            output::line(&format!("{name}: {}{done}{end}", self.object))?;
         }
         self.refuse_nothing(applied)
     }
 
-    fn refuse_nothing(&self, applied: Applied) -> Result<(), Failure> {
+    /// Fails if nothing matched and the operator chose what should.
+    pub(super) fn refuse_nothing(&self, applied: Applied) -> Result<(), Failure> {
         if applied.matched == 0 && self.nothing_fails {
             return Err(Failure::nothing(format!("find any {} that match", self.what)));
         }
@@ -201,6 +221,12 @@ impl Action<'_> {
 /// A look at what a broker has has its limits.
 fn at_least(counted: Applied) -> &'static str {
     if counted.is_partial { "at least " } else { "" }
+}
+
+/// Whether a command does nothing where no event matches. A lane is removed with its place, and a database is rebased, also if
+/// no event is.
+fn changes_events_only(command: &Command) -> bool {
+    !matches!(command, Command::Remove { .. } | Command::Rebase { .. })
 }
 
 /// Whether a command may take long, and can be stopped on the way.

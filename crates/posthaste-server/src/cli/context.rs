@@ -85,6 +85,11 @@ impl Context {
         self.globals.output == Output::Json
     }
 
+    /// Whether answers for people are in colour.
+    pub(super) fn is_coloured(&self) -> bool {
+        self.environment.is_coloured()
+    }
+
     /// Whoever started the process and wants to hear of it.
     pub(super) fn supervisor(&self) -> Supervisor {
         Supervisor::of(&self.environment)

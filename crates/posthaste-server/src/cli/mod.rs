@@ -24,9 +24,12 @@ mod prune;
 mod publish;
 mod relay;
 mod replay;
+mod report;
 mod serve;
 mod stats;
+mod visible;
 mod way;
+pub(crate) mod words;
 
 use std::process::ExitCode;
 
@@ -37,6 +40,7 @@ use crate::config::{Flag, Sources};
 use crate::exit::{Code, Failure};
 use crate::{bench, config, conformance, logging};
 use context::{Context, Globals, Output};
+use doctor::report::Style;
 
 /// Carries an application's events from the database transaction that caused them to everyone who must know.
 #[derive(Debug, Parser)]
@@ -49,7 +53,7 @@ struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 ok · 2 usage · 3 configuration · 4 store unreachable · 5 target unreachable · \
-                          6 nothing matched · 1 anything else.\nSettings: posthaste check --print";
+                          6 nothing matched · 7 not all delivered (--wait) · 1 anything else.\nSettings: posthaste check --print";
 
 #[derive(Debug, Subcommand)]
 enum Verb {
@@ -155,17 +159,20 @@ fn run(cli: Cli) -> Result<(), Failure> {
     }
     let mut flags = cli.globals.flags();
     flags.extend(cli.verb.flags());
+    let environment = config::Environment::of_process();
+    let is_coloured = environment.is_coloured();
     let sources = Sources {
         file: cli.globals.config.clone(),
-        environment: config::Environment::of_process(),
+        environment,
         flags,
         reference: matches!(cli.verb, Verb::Relay(_) | Verb::Doctor(_)),
     };
-    let (config, environment) = match sources.load() {
-        Err(problems) if matches!(cli.verb, Verb::Doctor(_)) => {
-            return doctor::unreadable(&problems, cli.globals.output == Output::Json);
+    let (config, environment) = match (sources.load(), &cli.verb) {
+        (Err(problems), Verb::Doctor(args)) => {
+            let style = Style { is_json: cli.globals.output == Output::Json, is_coloured };
+            return doctor::unreadable(args, &problems, style);
         }
-        loaded => loaded.map_err(output::config_failure)?,
+        (loaded, _) => loaded.map_err(output::config_failure)?,
     };
     logging::start(&config, cli.verb.is_long_running());
     let context = Context::new(config, environment, cli.globals);

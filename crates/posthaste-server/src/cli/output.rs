@@ -1,6 +1,6 @@
 //! Answers: tables for people, one JSON document for programs, complaints on stderr.
 
-use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,13 @@ use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use super::visible;
+pub(super) use super::visible::plain;
+use super::words::counted;
 use crate::config::Problem;
 use crate::exit::{Code, Failure};
 
-/// How many characters a line of a table has at most, unless the terminal is wider.
+/// How many characters a line of a table has at most on a terminal, unless the terminal is wider.
 const WIDTH: usize = 100;
 /// What stands left and right of a cell.
 const CELL_PADDING: usize = 2;
@@ -24,9 +27,14 @@ const CODE_WIDTH: usize = 16;
 
 /// Writes these bytes to stdout.
 pub(super) fn write(bytes: &[u8]) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| match error.kind() {
-        // Whoever read us has seen enough.
+    stream(|out| out.write_all(bytes))
+}
+
+/// Writes to stdout piece by piece, so that the whole text is never in memory.
+pub(super) fn stream(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    write(&mut out).and_then(|()| out.flush()).map_err(|error| match error.kind() {
+        // The reader has seen enough.
         ErrorKind::BrokenPipe => Failure::quiet(),
         _ => Failure::other(format!("write to stdout: {error}")),
     })
@@ -34,18 +42,18 @@ pub(super) fn write(bytes: &[u8]) -> Result<(), Failure> {
 
 /// Writes one JSON document.
 pub(crate) fn json(document: &impl Serialize) -> Result<(), Failure> {
-    let mut text = serde_json::to_vec_pretty(document)
-        .map_err(|error| Failure::other(format!("write the answer as JSON: {error}")))?;
-    text.push(b'\n');
-    write(&text)
+    write_json(serde_json::to_string_pretty(document))
 }
 
 /// Writes one JSON document on one line.
 pub(super) fn json_line(document: &impl Serialize) -> Result<(), Failure> {
-    let mut text = serde_json::to_vec(document)
-        .map_err(|error| Failure::other(format!("write the answer as JSON: {error}")))?;
-    text.push(b'\n');
-    write(&text)
+    write_json(serde_json::to_string(document))
+}
+
+fn write_json(text: serde_json::Result<String>) -> Result<(), Failure> {
+    let text = text.map_err(|error| Failure::other(format!("write the answer as JSON: {error}")))?;
+    // Programs get every byte as it is.
+    line(&if io::stdout().is_terminal() { visible::json(&text) } else { text })
 }
 
 /// Writes a line for people.
@@ -53,17 +61,18 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
     write(format!("{text}\n").as_bytes())
 }
 
-/// Writes a table; without rows, what there is not.
+/// Writes a table; without rows, what there is not. On a terminal long cells are cut; a program gets them whole.
 pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, empty: &str) -> Result<(), Failure> {
     if rows.is_empty() {
         return line(empty);
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(head);
-    let limit = table.width().map_or(WIDTH, |terminal| usize::from(terminal).max(WIDTH));
     let mut rows: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();
-    fit(head, &mut rows, limit);
+    if io::stdout().is_terminal() {
+        fit(head, &mut rows, table.width().map_or(WIDTH, |terminal| usize::from(terminal).max(WIDTH)));
+    }
     for row in rows {
         table.add_row(row);
     }
@@ -96,11 +105,6 @@ fn fit(head: &[&str], rows: &mut [Vec<String>], limit: usize) {
             *cell = cell.chars().take(width - 1).chain(['…']).collect();
         }
     }
-}
-
-/// Text without anything that steers a terminal; producers may have put it there.
-pub(super) fn plain(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
 /// A time for people: `2026-11-15 21:52:03`, in UTC.
@@ -179,7 +183,7 @@ pub(super) fn tell_next(next: Option<&str>) {
 /// Says something beside the answer.
 pub(crate) fn note(text: &str) {
     // Nobody reading stderr is no reason to fail.
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", visible::lines(text));
 }
 
 /// Says why a verb failed.
@@ -190,21 +194,13 @@ pub(super) fn complain(failure: &Failure) {
 /// All mistakes of a configuration in one failure.
 pub(super) fn config_failure(problems: Vec<Problem>) -> Failure {
     let lines: String = problems.iter().map(|problem| format!("\n  {problem}")).collect();
-    let count = match problems.len() {
-        1 => "1 mistake".to_owned(),
-        many => format!("{many} mistakes"),
-    };
+    let count = counted(problems.len(), "mistakes");
     Failure::new(Code::Config, format!("read the configuration, which has {count}:{lines}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nothing_in_a_cell_steers_the_terminal() {
-        assert_eq!(plain("a\u{1b}[2Jb\nü"), "a\\u{1b}[2Jb\\nü");
-    }
 
     #[test]
     fn a_line_of_a_table_has_at_most_a_hundred_characters() {

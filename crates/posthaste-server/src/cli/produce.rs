@@ -10,6 +10,7 @@ use super::context::{Access, Context};
 use super::output;
 use super::publish::{check, document, publish_failure};
 use super::serve::stopped;
+use super::words::counted;
 use crate::config::unit;
 use crate::exit::Failure;
 use crate::http::wire::PublishedBatch;
@@ -92,7 +93,7 @@ async fn produce(
     if context.json() {
         return output::json(&ProducedDocument { published, seconds });
     }
-    output::line(&format!("produce: {published} events in {seconds:.1} s"))
+    output::line(&format!("produce: {} in {seconds:.1} s", counted(published, "events")))
 }
 
 /// How many events of this size are published together: a server takes requests of at least twice its largest payload.

@@ -10,8 +10,9 @@ use serde::Serialize;
 use super::context::{Context, open_failure};
 use super::output;
 use super::serve::stopped;
+use super::words::counted;
 use crate::config::relay::Targets;
-use crate::config::{self, Config, Flag};
+use crate::config::{self, Config, Flag, STORAGE_URL};
 use crate::exit::{Code, Failure};
 use crate::http::Watched;
 use crate::shutdown::{self, Shutdown};
@@ -49,8 +50,8 @@ impl Args {
         [
             ("--to", "lanes.main.to", &self.to),
             ("--publisher", "lanes.main.to", &self.publisher),
-            ("--storage-url", "store.url", &self.storage_url),
-            ("--storage-url", "store.engine", &table),
+            (STORAGE_URL, "store.url", &self.storage_url),
+            (STORAGE_URL, "store.engine", &table),
             ("--profile", "store.profile", &self.profile),
             ("--table", "store.table", &self.table),
         ]
@@ -135,8 +136,8 @@ async fn once(context: &Context) -> Result<(), Failure> {
         output::note(&format!("delivered {delivered}, to be tried again {retried}, dead {dead}"));
     }
     if lanes_unavailable > 0 {
-        let message =
-            format!("deliver: {lanes_unavailable} lanes have a target that takes no events; they wait");
+        let lanes = counted(lanes_unavailable, "lanes");
+        let message = format!("deliver: {lanes} waiting for a target that takes no events");
         return Err(Failure::new(Code::Target, message));
     }
     Ok(())

@@ -36,8 +36,10 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
 /// What a verb that runs until a signal answers. A second signal is an end like any other: what was in flight is
 /// delivered again.
 pub(super) fn stopped(outcome: std::io::Result<Option<Result<(), Failure>>>) -> Result<(), Failure> {
-    match outcome {
-        Ok(ended) => ended.unwrap_or(Ok(())),
-        Err(error) => Err(Failure::other(format!("listen to signals: {error}"))),
-    }
+    ended(outcome).map(Option::unwrap_or_default)
+}
+
+/// The same for a verb that answers something; `None` after a second signal.
+pub(super) fn ended<T>(outcome: std::io::Result<Option<Result<T, Failure>>>) -> Result<Option<T>, Failure> {
+    outcome.map_err(|error| Failure::other(format!("listen to signals: {error}")))?.transpose()
 }

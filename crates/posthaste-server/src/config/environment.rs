@@ -11,7 +11,8 @@ use super::tree::{Layer, Origin, Table};
 const SETTING: &str = "POSTHASTE__";
 const API_KEY: &str = "POSTHASTE_API_KEY";
 /// What the system, sudo and systemd set.
-const OF_OTHERS: [&str; 5] = ["USER", "SUDO_USER", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
+const OF_OTHERS: [&str; 6] =
+    ["USER", "SUDO_USER", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "NO_COLOR"];
 
 /// What the process was started in: variables, and whether a person is looking.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +68,11 @@ impl Environment {
     /// The API key that was handed in by `POSTHASTE_API_KEY`.
     pub fn api_key(&self) -> Option<&str> {
         self.get(API_KEY)
+    }
+
+    /// Whether answers for people are in colour: stdout is a terminal, and `NO_COLOR` is not set.
+    pub fn is_coloured(&self) -> bool {
+        std::io::stdout().is_terminal() && self.get("NO_COLOR").is_none()
     }
 
     /// Whether this is development: `POSTHASTE_ENV` says so, or it is unset and stderr is a terminal.

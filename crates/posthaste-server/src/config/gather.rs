@@ -15,6 +15,11 @@ const FILE: &str = "posthaste.toml";
 const DOTENV: &str = ".env";
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
+/// The flag that names the database of an outbox table.
+pub const STORAGE_URL: &str = "--storage-url";
+/// What a file says about that table; a flag for the database replaces none of it.
+const OF_TABLE: [&str; 4] = ["profile", "table", "columns", "states"];
+
 /// A setting made by a flag of the command line.
 #[derive(Clone, Debug)]
 pub struct Flag {
@@ -64,9 +69,13 @@ impl Sources {
             self.environment.note(reference::not_counted(&self.environment).into_iter().collect());
         }
         self.environment.overlay(&mut settings, &mut problems);
+        let names_storage = self.flags.iter().any(|flag| flag.flag == STORAGE_URL);
         for Flag { flag, path, value } in self.flags {
             let path: Vec<String> = path.split('.').map(str::to_owned).collect();
             settings.put(&path, value, Origin::new(Layer::Flag, flag));
+        }
+        if names_storage {
+            self.environment.note(kept_of_file(&settings).into_iter().collect());
         }
         resolve_files(&mut settings, &mut problems);
         match Config::read(&settings) {
@@ -89,6 +98,25 @@ impl Sources {
             settings.overlay(Table::parse(&text, Layer::File, &name, problems));
         }
     }
+}
+
+/// Says what of a file's table stays in force beside a flag that names the database, if anything does.
+fn kept_of_file(settings: &Table) -> Option<String> {
+    let store = settings.table("store")?;
+    let of_file = |key: &&str| store.0.get(*key).is_some_and(|node| node.origin().layer == Layer::File);
+    let places: Vec<String> = OF_TABLE
+        .iter()
+        .filter(|key| of_file(key))
+        .filter_map(|key| Some(format!("store.{key} ({})", store.0.get(*key)?.origin())))
+        .collect();
+    if places.is_empty() {
+        return None;
+    }
+    Some(format!(
+        "{STORAGE_URL} replaces the database of the configuration file and keeps what the file says about the table: {}; \
+         replace it with --profile and --table, or read another file with --config FILE",
+        places.join(", ")
+    ))
 }
 
 fn read_if_there(name: &str, problems: &mut Vec<Problem>) -> Option<String> {

@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use posthaste::lane::LaneName;
 
 pub use environment::Environment;
-pub use gather::{Flag, Sources};
+pub use gather::{Flag, STORAGE_URL, Sources};
 pub use problem::Problem;
 pub(crate) use reference::is_one as is_of_reference;
 

@@ -9,6 +9,7 @@ use posthaste::Result;
 use posthaste::prefix::TablePrefix;
 use posthaste::schema::Backend;
 use posthaste::store::{StoreOptions, Synchronous, TableOptions};
+use posthaste::table::Profile;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::Config;
@@ -163,6 +164,16 @@ pub async fn open_to_look(config: &Config) -> Result<Arc<dyn Backend>> {
         // A table of somebody else is never changed, and a server's only by `migrate up`.
         _ => open_existing(config).await,
     }
+}
+
+/// The SQL that an outbox table of this profile needs in the configured store.
+///
+/// # Errors
+/// As [`open_existing`].
+pub async fn table_ddl(config: &Config, profile: Profile) -> Result<String> {
+    let mut options = options(config);
+    options.create = false;
+    posthaste::store::table_ddl(config.store.url.expose_secret(), TableOptions::new(profile), options).await
 }
 
 fn options(config: &Config) -> StoreOptions {

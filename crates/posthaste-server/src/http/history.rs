@@ -84,7 +84,7 @@ fn of_lane(view: &LaneView) -> Vec<Known> {
     known.extend(view.first_failed_at.map(|at| (Some(at), here("failed first"))));
     known.extend(view.dead_at.map(|at| (Some(at), HistoryDocument { detail: why, ..here("dead") })));
     match view.state {
-        EventState::Delivered => known.push((None, here("delivered"))),
+        EventState::Delivered => known.push((view.delivered_at, here("delivered"))),
         EventState::Discarded => known.push((None, here("discarded"))),
         EventState::Dead => {}
         _ => known.extend(view.available_at.map(|at| (Some(at), here("next try")))),
@@ -138,6 +138,19 @@ mod tests {
     fn entry(second: i64, command: &str, filter: &Value) -> AuditEntry {
         let actor = Actor::new("eve", "rest 127.0.0.1");
         AuditEntry::new(second, at(second), actor, command, filter.to_string(), Applied::new(1, 1))
+    }
+
+    #[test]
+    fn a_delivery_has_its_time_where_that_is_kept() {
+        let mut record = Record::new(1, Envelope::new("order.placed", "{}"), Some(2), at(100));
+        record.lanes.push(LaneView::new("main".parse().unwrap(), EventState::Delivered));
+        let delivered = |record: &Record| {
+            let history = with_history(record, &[], false).history;
+            history.into_iter().find(|known| known.what == "delivered").expect("it was delivered").at
+        };
+        assert_eq!(delivered(&record), None, "a log knows only that its lane has passed it");
+        record.lanes[0].delivered_at = Some(at(101));
+        assert_eq!(delivered(&record), Some(at(101).to_string()));
     }
 
     #[test]

@@ -242,6 +242,9 @@ pub struct LaneViewDocument {
     /// When it became dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_at: Option<String>,
+    /// When it was delivered, where that is kept: an outbox table may have a column for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivered_at: Option<String>,
     /// Whether it was redriven or replayed.
     pub replay: bool,
 }
@@ -257,6 +260,7 @@ impl LaneViewDocument {
             last_error: view.last_error.clone(),
             first_failed_at: text(view.first_failed_at),
             dead_at: text(view.dead_at),
+            delivered_at: text(view.delivered_at),
             replay: view.replay,
         }
     }

@@ -141,7 +141,10 @@ impl Dialect {
             return Err(self.wrong("a host is missing"));
         }
         let number = match number {
-            Some(number) => number.parse().map_err(|_| self.wrong("a port is no number from 1 to 65535"))?,
+            Some(number) => {
+                let number = number.parse::<u16>().ok().filter(|number| *number > 0);
+                number.ok_or_else(|| self.wrong("a port must be a number from 1 to 65535"))?
+            }
             None => port,
         };
         Ok((decoded(host), number))
@@ -196,6 +199,8 @@ mod tests {
             "some:",
             "some://u:hunter2@",
             "some://u:hunter2@h:port",
+            "some://u:hunter2@h:0",
+            "some://u:hunter2@h:65536",
             "some://u:hunter2@h:99999",
             "some://u:hunter2@[::1",
             "some://u:hunter2@a,,b",

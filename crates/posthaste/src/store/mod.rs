@@ -100,6 +100,29 @@ pub async fn open_table(url: &str, table: TableOptions, options: StoreOptions) -
     }
 }
 
+/// The SQL that an outbox table at this URL needs: it makes the table, or adds what the one that is there lacks, in its own types.
+/// The owner of the table runs it; nothing here does.
+///
+/// # Errors
+/// As [`open_table`]; `Unavailable` when the database cannot be reached.
+pub async fn table_ddl(url: &str, table: TableOptions, options: StoreOptions) -> Result<String> {
+    let (scheme, _) = url.split_once(':').ok_or_else(|| not_a_store(url))?;
+    // Not every build has a store that needs them.
+    let _ = (&table, &options);
+    match scheme {
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => postgres::table::open(url, table, options)?.ddl().await,
+        #[cfg(feature = "sqlite")]
+        "sqlite" => {
+            let rest = url.split_once(':').map_or("", |(_, rest)| rest);
+            sqlite::table::open(rest, table, options)?.ddl().await
+        }
+        #[cfg(feature = "mysql")]
+        "mysql" | "mariadb" => mysql::open(url, table, options)?.ddl().await,
+        _ => Err(not_a_store(url)),
+    }
+}
+
 fn not_a_store(url: &str) -> Error {
     // The text may hold a password in a place where none is expected, so only what stands before the colon is shown.
     let scheme: String = url.split(':').next().unwrap_or_default().chars().take(20).collect();

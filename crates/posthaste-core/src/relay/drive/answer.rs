@@ -8,10 +8,10 @@ use tracing::warn;
 use super::{Drive, Leaving};
 use crate::crash;
 use crate::lane::OnDead;
-use crate::relay::burst::Answers;
+use crate::relay::burst::{Answered, Answers};
 use crate::relay::verdict::{Letter, Verdict, verdict};
 use crate::store::{Claimed, Outcome, Settled, Ticket};
-use crate::target::DeliverError;
+use crate::target::{DeliverError, DeliverKind};
 use crate::telemetry::field;
 
 /// Time between two looks for what is unanswered for long, at least.
@@ -21,12 +21,14 @@ impl Drive<'_> {
     pub(super) fn answered(&mut self, answers: Answers) {
         crash::point("relay: answered");
         self.dry = false;
-        let passed = answers.events.iter().filter(|(_, result)| result.is_ok());
-        self.meters.acknowledged(passed.map(|(claimed, _)| &claimed.parcel));
-        for (claimed, result) in answers.events {
+        let passed = answers.events.iter().filter(|answered| answered.result.is_ok());
+        self.meters.acknowledged(passed.map(|answered| &answered.claimed.parcel));
+        if self.proves_the_target(&answers.events) {
+            self.target_is_up();
+        }
+        for Answered { claimed, result, .. } in answers.events {
             match result {
                 Ok(()) => {
-                    self.target_is_up();
                     self.window.leave(&claimed);
                     self.record(claimed.ticket, Outcome::Delivered);
                 }
@@ -34,6 +36,18 @@ impl Drive<'_> {
             }
         }
         self.meters.answered(answers.after, self.window.in_flight());
+    }
+
+    /// Whether these answers show that the target is there: it acknowledged an event, or found something wrong with one. Where it
+    /// also said that it takes nothing, or was away when it was last asked, only an acknowledgement counts.
+    fn proves_the_target(&self, answers: &[Answered]) -> bool {
+        let kinds = || answers.iter().filter(|answered| answered.is_said).map(Answered::kind);
+        let is_away = self.down_until.is_some() || kinds().any(|kind| kind == Some(DeliverKind::Unavailable));
+        kinds().any(|kind| match kind {
+            None => true,
+            Some(DeliverKind::Unavailable | DeliverKind::Gone) => false,
+            Some(_) => !is_away,
+        })
     }
 
     pub(super) fn failed(&mut self, claimed: Claimed, error: DeliverError) {

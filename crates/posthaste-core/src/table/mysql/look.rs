@@ -92,11 +92,12 @@ pub(super) fn find(shape: &Shape, which: &str, asked: Asked) -> String {
         if shape.has(of) { read(of) } else { "NULL".to_owned() }
     };
     format!(
-        "SELECT {}, {}, {}, {}, CAST(OCTET_LENGTH({}) AS SIGNED), {} FROM {} AS t WHERE {} \
+        "SELECT {}, {}, {}, {}, {}, CAST(OCTET_LENGTH({}) AS SIGNED), {} FROM {} AS t WHERE {} \
          ORDER BY {} DESC, {} DESC LIMIT ?8",
         event_columns(shape),
         as_text(shape, Column::Status),
         or_null(Column::LastError, &|of| as_text(shape, of)),
+        or_null(Column::DeliveredAt, &|of| micros(&column(shape, of))),
         or_null(Column::UpdatedAt, &|of| micros(&column(shape, of))),
         payload(shape),
         micros(NOW),

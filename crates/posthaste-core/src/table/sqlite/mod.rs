@@ -134,13 +134,15 @@ impl SqliteTableSql {
     /// most, now, code, text in the error, topic pattern.
     pub fn find(&self, which: &str) -> String {
         let s = &self.shape;
+        let time = |of: Column| s.quoted(of).map_or("NULL".to_owned(), |name| millis(&format!("t.{name}")));
         format!(
-            "SELECT {}, t.{}, {}, {}, length(CAST(t.{} AS BLOB)) FROM {} AS t WHERE {}
+            "SELECT {}, t.{}, {}, {}, {}, length(CAST(t.{} AS BLOB)) FROM {} AS t WHERE {}
 ORDER BY t.{} DESC, {} DESC LIMIT ?8",
             columns(s),
             s.needed(Column::Status),
             or_null(s, Column::LastError),
-            s.quoted(Column::UpdatedAt).map_or("NULL".to_owned(), |name| millis(&format!("t.{name}"))),
+            time(Column::DeliveredAt),
+            time(Column::UpdatedAt),
             s.needed(Column::Payload),
             s.profile.table.quoted(),
             matching(s, which),

@@ -14,8 +14,6 @@ use crate::http::wire::{EventDocument, LaneViewDocument};
 
 /// How often it was tried is told by `dead show`: here the error needs the room.
 const HEAD: [&str; 6] = ["DEAD SINCE (UTC)", "LANE", "ID", "TYPE", "CODE", "ERROR"];
-/// How much of an error a row shows.
-const ERROR_CHARS_MAX: usize = 60;
 
 /// What `dead list` takes.
 #[derive(Debug, clap::Args)]
@@ -65,13 +63,12 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 }
 
 fn row(event: &EventDocument, view: &LaneViewDocument) -> Vec<String> {
-    let error = view.last_error.as_deref().unwrap_or_default();
     vec![
         view.dead_at.as_deref().map(output::time).unwrap_or_default(),
         view.lane.clone(),
         event.id.clone(),
         event.event_type.clone(),
         view.code.clone().unwrap_or_default(),
-        error.chars().take(ERROR_CHARS_MAX).collect(),
+        view.last_error.clone().unwrap_or_default(),
     ]
 }

@@ -6,6 +6,7 @@ mod discard;
 mod list;
 mod redrive;
 mod show;
+mod wait;
 
 use clap::Subcommand;
 use posthaste::admin::{EventState, Filter};

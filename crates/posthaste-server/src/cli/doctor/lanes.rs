@@ -3,6 +3,7 @@
 use posthaste::admin::{LaneState, LaneStats};
 use posthaste::findings::{Finding, Mend};
 
+use super::super::words::counted;
 use crate::config::{Config, unit};
 
 /// One finding for each lane, and for what is dead in it.
@@ -25,7 +26,8 @@ fn named(lane: &LaneStats) -> String {
 }
 
 fn judge(lane: &LaneStats, config: &Config) -> Finding {
-    let (check, name, unread) = (named(lane), &lane.lane, lane.unread);
+    let (check, name) = (named(lane), &lane.lane);
+    let unread = counted(lane.unread, "unread events");
     let reason = lane.reason.as_deref().unwrap_or("no reason is known");
     // A relay of another process is not known to a table, whose rows tell who has them.
     let is_table = config.store.table.is_some();
@@ -37,27 +39,27 @@ fn judge(lane: &LaneStats, config: &Config) -> Finding {
             Mend::words("mend what it says; then relays go on"),
         ),
         LaneState::Retired => {
-            let seen = format!("its address is gone: {reason}; {unread} events are not read");
+            let seen = format!("its address is gone: {reason}; {unread}");
             Finding::failure(check, seen, Mend::command(format!("posthaste lane resume {name}")))
         }
         LaneState::Unavailable => {
-            let seen = format!("its target takes nothing: {reason}; {unread} events are not read");
+            let seen = format!("its target takes nothing: {reason}; {unread}");
             Finding::failure(check, seen, Mend::words("mend the target; the lane goes on by itself"))
         }
         LaneState::Paused => {
-            let seen = format!("an operator paused it; {unread} events are not read");
+            let seen = format!("an operator paused it; {unread}");
             Finding::warning(check, seen, Mend::command(format!("posthaste lane resume {name}")))
         }
         _ if !is_configured && lane.owner.is_none() => {
             let max = unit::show_duration(config.store.retain_max);
             let seen = format!(
-                "nobody drives it and the configuration does not name it: {unread} events are not read, and what it has not \
-                 read is kept for up to {max} (store.retain_max)"
+                "no relay drives it and the configuration does not name it: {unread}, and what it has not read is \
+                 kept for up to {max} (store.retain_max)"
             );
             Finding::warning(check, seen, Mend::command(format!("posthaste lane remove {name} --yes")))
         }
-        _ if !is_table && lane.owner.is_none() && (unread > 0 || lane.waiting > 0) => {
-            let seen = format!("nobody drives it; {unread} events are not read, {} wait", lane.waiting);
+        _ if !is_table && lane.owner.is_none() && (lane.unread > 0 || lane.waiting > 0) => {
+            let seen = format!("no relay drives it; {unread}, {}", counted(lane.waiting, "waiting events"));
             Finding::warning(check, seen, Mend::command("posthaste relay"))
         }
         _ if lane.reason.is_some() => {
@@ -65,12 +67,12 @@ fn judge(lane: &LaneStats, config: &Config) -> Finding {
         }
         _ => {
             let owner = lane.owner.as_ref().map_or(String::new(), |owner| format!("driven by {owner}, "));
-            Finding::ok(check, format!("{owner}{unread} events are not read"))
+            Finding::ok(check, format!("{owner}{unread}"))
         }
     }
 }
 
 fn dead(lane: &LaneStats) -> Finding {
-    let seen = format!("{} events failed for good", lane.dead);
+    let seen = counted(lane.dead, "dead events");
     Finding::warning(named(lane), seen, Mend::command(format!("posthaste dead list --lane {}", lane.lane)))
 }

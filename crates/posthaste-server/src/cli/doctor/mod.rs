@@ -6,13 +6,15 @@
 mod certificates;
 mod files;
 mod lanes;
-mod report;
+pub(super) mod report;
 mod store;
 mod targets;
 
 use posthaste::findings::{Finding, Mend};
 
+use self::report::Style;
 use super::context::Context;
+use super::report::{ShowArgs, of_configuration};
 use crate::config::Problem;
 use crate::exit::Failure;
 
@@ -22,14 +24,15 @@ pub(super) struct Args {
     /// Also look at the queues of this group at every broker: the name of a consumer
     #[arg(long, value_name = "GROUP")]
     group: Vec<String>,
+    #[command(flatten)]
+    pub(super) show: ShowArgs,
 }
 
 /// The configuration was read before this is called, so it has no mistakes.
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     context.refuse_server()?;
     let config = &context.config;
-    let (lanes, targets) = (config.lanes.len(), config.targets.len());
-    let mut found = vec![Finding::ok("configuration", format!("valid, {lanes} lanes, {targets} targets"))];
+    let mut found = vec![of_configuration(context)];
     let notes = context.notes().iter();
     found.extend(
         notes.map(|note| Finding::warning("environment", note, Mend::words("look at the environment"))),
@@ -39,12 +42,13 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     found.extend(store::examine(context).await);
     found.extend(targets::examine(config, &args.group).await);
     found.extend(certificates::of_servers());
-    report::show(&found, context.json())
+    let style = Style { is_json: context.json(), is_coloured: context.is_coloured() };
+    report::show(&found, args.show, style)
 }
 
 /// What is said about a configuration that cannot be read: without it nobody knows where to look.
-pub(super) fn unreadable(problems: &[Problem], is_json: bool) -> Result<(), Failure> {
+pub(super) fn unreadable(args: &Args, problems: &[Problem], style: Style) -> Result<(), Failure> {
     let mend = || Mend::words("correct it; posthaste check --print shows every setting with its meaning");
     let told = |problem: &Problem| Finding::failure("configuration", problem.to_string(), mend());
-    report::show(&problems.iter().map(told).collect::<Vec<_>>(), is_json)
+    report::show(&problems.iter().map(told).collect::<Vec<_>>(), args.show, style)
 }

@@ -2,6 +2,7 @@
 
 mod bury;
 mod erase;
+mod indent;
 pub(super) mod list;
 mod payload;
 mod schedule;

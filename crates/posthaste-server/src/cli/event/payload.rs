@@ -1,136 +1,167 @@
-//! A payload as people read it: as text, as JSON with an indent, or byte by byte.
+//! A payload as people read it: as text, as JSON with an indent, or byte by byte. It is written piece by piece, so that showing
+//! it takes little more memory than the payload itself.
 
-use std::fmt::Write as _;
+use std::io::{self, Write};
 
 use clap::ValueEnum;
 use serde_json::value::RawValue;
 
-use super::super::output;
+use super::super::visible;
+use super::indent::{self, Cut};
 use crate::exit::Failure;
 
 /// How much of a payload is shown byte by byte.
 const HEX_BYTES_MAX: usize = 64 * 1024;
 const HEX_BYTES_PER_LINE: usize = 16;
-const INDENT: &str = "  ";
+/// How to get what is not shown.
+const WHOLE: &str = "--payload writes the payload byte for byte";
 
 /// How a payload is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum As {
-    /// As it is, with what would steer the terminal written out
+    /// As it is, with control and hidden characters written out
     Text,
-    /// With an indent; nothing but white space is changed
+    /// With an indent; only white space is changed, and hidden characters are escaped
     Json,
     /// Byte by byte: place, bytes, and those that are letters
     Hex,
 }
 
-/// A payload as it is asked for; by default as it is, unless it would steer the terminal or is no text.
-pub(super) fn shown(payload: Option<&[u8]>, wanted: Option<As>) -> Result<String, Failure> {
-    let Some(payload) = payload else { return Ok("\n(the payload was erased)".to_owned()) };
-    if payload.is_empty() {
-        return Ok("\n(no payload)".to_owned());
-    }
-    let text = match wanted {
-        None => plain(payload),
-        Some(As::Text) => {
-            String::from_utf8_lossy(payload).lines().map(output::plain).collect::<Vec<_>>().join("\n")
-        }
-        Some(As::Json) => indented(payload)
-            .ok_or_else(|| Failure::usage("show the payload: it is not JSON; say --as text or --as hex"))?,
-        Some(As::Hex) => hex(payload).trim_end().to_owned(),
-    };
-    Ok(format!("\n{text}"))
+/// A payload that can be shown as it was asked for.
+#[derive(Debug)]
+pub(super) enum View<'a> {
+    /// There is nothing to show, for this reason.
+    Nothing(String),
+    Text(&'a [u8]),
+    Json(&'a RawValue),
+    Hex(&'a [u8]),
 }
 
-fn plain(payload: &[u8]) -> String {
-    let harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t' | '\r');
-    match std::str::from_utf8(payload) {
-        Ok(text) if text.chars().all(harmless) => text.to_owned(),
-        _ => format!("({} bytes that are no plain text: see --as hex, and --payload)", payload.len()),
+impl<'a> View<'a> {
+    /// The payload as it is asked for; by default as text, unless it is not text or would steer the terminal.
+    ///
+    /// # Errors
+    /// A payload that is not JSON cannot be shown as such.
+    pub(super) fn of(payload: Option<&'a [u8]>, wanted: Option<As>) -> Result<Self, Failure> {
+        let Some(payload) = payload else { return Ok(Self::Nothing("(the payload was erased)".to_owned())) };
+        if payload.is_empty() {
+            return Ok(Self::Nothing("(no payload)".to_owned()));
+        }
+        match wanted {
+            None if is_text(payload) => Ok(Self::Text(payload)),
+            None => {
+                let bytes = payload.len();
+                Ok(Self::Nothing(format!(
+                    "({bytes} bytes that are not plain text: see --as hex, and --payload)"
+                )))
+            }
+            Some(As::Text) => Ok(Self::Text(payload)),
+            Some(As::Json) => serde_json::from_slice(payload)
+                .map(Self::Json)
+                .map_err(|_| Failure::usage("show the payload: it is not JSON; say --as text or --as hex")),
+            Some(As::Hex) => Ok(Self::Hex(payload)),
+        }
     }
+
+    /// Writes it, with a line's end.
+    pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        match self {
+            Self::Nothing(why) => writeln!(out, "{why}"),
+            Self::Text(payload) => text(payload, out),
+            Self::Json(json) => {
+                let cut = indent::write(json, out)?;
+                writeln!(out)?;
+                tell(&cut, out)
+            }
+            Self::Hex(payload) => hex(payload, out),
+        }
+    }
+}
+
+fn is_text(payload: &[u8]) -> bool {
+    let harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t' | '\r');
+    std::str::from_utf8(payload).is_ok_and(|text| text.chars().all(harmless))
+}
+
+/// Line by line. What is not text of UTF-8 is shown as `�`.
+fn text(payload: &[u8], out: &mut dyn Write) -> io::Result<()> {
+    for line in payload.split_inclusive(|byte| *byte == b'\n') {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        // A tab moves on and hides nothing.
+        let parts =
+            line.split(|byte| *byte == b'\t').map(|part| visible::plain(&String::from_utf8_lossy(part)));
+        writeln!(out, "{}", parts.collect::<Vec<_>>().join("\t"))?;
+    }
+    Ok(())
+}
+
+/// Says what was not shown, and how to get it.
+fn tell(cut: &Cut, out: &mut dyn Write) -> io::Result<()> {
+    if cut.deep > 0 {
+        let depth = indent::DEPTH_MAX;
+        writeln!(out, "(cut: what is nested deeper than {depth} levels is shown as {{…}} or […]; {WHOLE})")?;
+    }
+    if cut.is_long {
+        let mib = indent::BYTES_MAX >> 20;
+        writeln!(out, "(cut: only the first {mib} MiB are shown; {WHOLE})")?;
+    }
+    Ok(())
 }
 
 /// As `hexdump -C` shows it.
-fn hex(payload: &[u8]) -> String {
-    let mut text = String::new();
+fn hex(payload: &[u8], out: &mut dyn Write) -> io::Result<()> {
     for (line, bytes) in payload[..payload.len().min(HEX_BYTES_MAX)].chunks(HEX_BYTES_PER_LINE).enumerate() {
         let mut digits = String::new();
         for (at, byte) in bytes.iter().enumerate() {
             let gap = if at == HEX_BYTES_PER_LINE / 2 { "  " } else { " " };
-            // Writing to a String cannot fail.
-            let _ = write!(digits, "{gap}{byte:02x}");
+            digits.push_str(&format!("{gap}{byte:02x}"));
         }
         let is_letter = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
         let letters: String =
             bytes.iter().map(|byte| if is_letter(byte) { char::from(*byte) } else { '.' }).collect();
-        let _ = writeln!(text, "{:08x} {digits:<49}  |{letters}|", line * HEX_BYTES_PER_LINE);
+        writeln!(out, "{:08x} {digits:<49}  |{letters}|", line * HEX_BYTES_PER_LINE)?;
     }
     if payload.len() > HEX_BYTES_MAX {
-        let _ = writeln!(text, "({} bytes more: see --payload)", payload.len() - HEX_BYTES_MAX);
+        writeln!(out, "(cut: {} bytes more; {WHOLE})", payload.len() - HEX_BYTES_MAX)?;
     }
-    text
-}
-
-/// JSON with an indent: numbers and the order of members stay as they are written. `None` if it is none.
-fn indented(payload: &[u8]) -> Option<String> {
-    let json: &RawValue = serde_json::from_slice(payload).ok()?;
-    let (mut text, mut depth, mut in_string, mut is_escaped) = (String::new(), 0_usize, false, false);
-    let mut signs = json.get().chars().peekable();
-    while let Some(sign) = signs.next() {
-        if in_string {
-            text.push(sign);
-            in_string = is_escaped || sign != '"';
-            is_escaped = !is_escaped && sign == '\\';
-            continue;
-        }
-        match sign {
-            ' ' | '\n' | '\t' | '\r' => {}
-            '{' | '[' => {
-                while signs.next_if(|next| next.is_ascii_whitespace()).is_some() {}
-                text.push(sign);
-                if let Some(end) = signs.next_if(|next| matches!(next, '}' | ']')) {
-                    text.push(end);
-                } else {
-                    depth += 1;
-                    new_line(&mut text, depth);
-                }
-            }
-            '}' | ']' => {
-                depth = depth.saturating_sub(1);
-                new_line(&mut text, depth);
-                text.push(sign);
-            }
-            ',' => {
-                text.push(sign);
-                new_line(&mut text, depth);
-            }
-            ':' => text.push_str(": "),
-            _ => {
-                in_string = sign == '"';
-                text.push(sign);
-            }
-        }
-    }
-    Some(text)
-}
-
-fn new_line(text: &mut String, depth: usize) {
-    text.push('\n');
-    text.push_str(&INDENT.repeat(depth));
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn shown(payload: &[u8], wanted: Option<As>) -> String {
+        let mut out = Vec::new();
+        View::of(Some(payload), wanted).unwrap().write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
     #[test]
-    fn json_is_indented_and_nothing_else_is_changed() {
-        let payload = br#"{"b":1.50,"a":[ ],"c":{ },"d":[1e400,"x: {\"[,]\\"],"b":null}"#;
-        let expected = "{\n  \"b\": 1.50,\n  \"a\": [],\n  \"c\": {},\n  \"d\": [\n    1e400,\n    \"x: {\\\"[,]\\\\\"\n  ],\n  \"b\": null\n}";
-        assert_eq!(indented(payload).as_deref(), Some(expected));
-        assert_eq!(indented(b" 7 ").as_deref(), Some("7"));
-        assert_eq!(indented(b"{no"), None);
-        assert_eq!(indented(&[255]), None);
+    fn text_is_shown_as_it_is_except_for_hidden_characters() {
+        assert_eq!(shown("a\tb\r\n\nü\u{202e}c".as_bytes(), None), "a\tb\n\nü\\u{202e}c\n");
+        assert_eq!(shown(b"a\x1b[2J\xff\n", Some(As::Text)), "a\\u{1b}[2J\u{fffd}\n");
+        for binary in [&b"\x1b[2J"[..], &[255]] {
+            assert!(shown(binary, None).contains("not plain text"));
+        }
+        assert_eq!(shown(b"", Some(As::Json)), "(no payload)\n");
+    }
+
+    #[test]
+    fn json_says_what_was_cut_and_what_is_not_json_is_refused() {
+        assert_eq!(shown(b" {\"a\":1} ", Some(As::Json)), "{\n  \"a\": 1\n}\n");
+        let deep = shown(&[vec![b'['; 500], vec![b']'; 500]].concat(), Some(As::Json));
+        assert!(deep.ends_with("--payload writes the payload byte for byte)\n"), "{deep}");
+        let long = shown(format!("[{}1]", "1,".repeat(4 << 20)).as_bytes(), Some(As::Json));
+        assert!(
+            long.len() < indent::BYTES_MAX + 200 && long.contains("(cut: only the first 4 MiB"),
+            "{}",
+            long.len()
+        );
+        for broken in [&b"{no"[..], &[255]] {
+            assert!(View::of(Some(broken), Some(As::Json)).is_err());
+        }
     }
 
     #[test]
@@ -138,10 +169,10 @@ mod tests {
         let bytes: Vec<u8> = (0x41..0x54).collect();
         let expected = "00000000  41 42 43 44 45 46 47 48  49 4a 4b 4c 4d 4e 4f 50  |ABCDEFGHIJKLMNOP|\n\
                         00000010  51 52 53                                          |QRS|\n";
-        assert_eq!(hex(&bytes), expected);
-        assert!(hex(&[0, 0x1b, 255]).ends_with("|...|\n"));
-        let long = hex(&vec![0; HEX_BYTES_MAX + 3]);
-        assert!(long.ends_with("|\n(3 bytes more: see --payload)\n"));
+        assert_eq!(shown(&bytes, Some(As::Hex)), expected);
+        assert!(shown(&[0, 0x1b, 255], Some(As::Hex)).ends_with("|...|\n"));
+        let long = shown(&vec![0; HEX_BYTES_MAX + 3], Some(As::Hex));
+        assert!(long.ends_with("|\n(cut: 3 bytes more; --payload writes the payload byte for byte)\n"));
         assert_eq!(long.lines().count(), HEX_BYTES_MAX / HEX_BYTES_PER_LINE + 1);
     }
 }

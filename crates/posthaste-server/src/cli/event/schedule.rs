@@ -27,7 +27,7 @@ pub(in crate::cli) struct Args {
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let filter = of_a_lane("schedule", &args.filter)?;
     let way = context.way().await?;
-    let action = Action::on_events(context, &way, &filter, "events that wait for their time");
+    let action = Action::on_events(context, &way, &filter, "scheduled or retrying events");
     let how = How::from(args.dry_run).at(args.rate);
     action.run(how, |dry_run| Command::Schedule { at: args.at, dry_run }).await
 }

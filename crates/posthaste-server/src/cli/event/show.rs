@@ -6,7 +6,7 @@ use posthaste::schema::Backend;
 use super::super::context::{Access, Context};
 use super::super::filter::{encoded, with_query};
 use super::super::output;
-use super::payload::{self, As};
+use super::payload::{As, View};
 use crate::exit::Failure;
 use crate::http::events::page_of_one;
 use crate::http::history;
@@ -47,9 +47,11 @@ pub(in crate::cli) fn display(
     if context.json() {
         return output::json(&event);
     }
-    let payload = payload::shown(payload.as_deref(), args.wanted)?;
-    output::write(text(&event).as_bytes())?;
-    output::line(&payload)
+    let payload = View::of(payload.as_deref(), args.wanted)?;
+    output::stream(|out| {
+        writeln!(out, "{}", text(&event))?;
+        payload.write(out)
+    })
 }
 
 async fn fetch(args: &Args, context: &Context) -> Result<Option<EventDocument>, Failure> {
@@ -136,7 +138,8 @@ fn put_lane(view: &LaneViewDocument, put: &mut impl FnMut(&str, &str)) {
 fn line(known: &HistoryDocument) -> String {
     let mut line = match &known.at {
         Some(at) => output::time(at),
-        None => format!("{:<19}", "now"),
+        // A log keeps the place of a lane, and no time for each event that the lane has passed.
+        None => format!("{:<19}", "time not kept"),
     };
     line.push_str("  ");
     line.push_str(&known.what);

@@ -23,7 +23,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         way: &way,
         filter: &Filter::default(),
         object: "all lanes with ".to_owned(),
-        what: "events, which come or come again",
+        what: "events, sent again or for the first time",
         nothing_fails: false,
     };
     action.run(args.consent, |dry_run| Command::Rebase { upgraded: args.upgraded, dry_run }).await

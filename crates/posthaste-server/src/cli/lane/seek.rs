@@ -31,7 +31,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         way: &way,
         filter: &filter,
         object: format!("lane {} past ", args.lane),
-        what: "events, which are skipped or come again",
+        what: "events, skipped or sent again",
         nothing_fails: false,
     };
     action.run(args.consent, |dry_run| Command::Seek { to: args.to, dry_run }).await

@@ -113,7 +113,89 @@ fn the_printed_defaults_are_a_configuration() {
     let printed = folder.ok(&["check", "--print"]);
     folder.write("posthaste.toml", &printed.stdout);
     let checked = folder.ok(&["check"]);
-    assert!(checked.text().contains("configuration: valid"), "{}", checked.text());
+    assert!(checked.text().contains("configuration  valid"), "{}", checked.text());
+}
+
+/// What is wrong with an address is found without a connection, whatever it is the address of.
+#[test]
+fn check_finds_a_bad_port_without_connecting() {
+    let folder = Folder::new();
+    for url in ["postgres://me:hunter2@db:99999/shop", "postgres://me:hunter2@db:0/shop"] {
+        let answer = folder.run(&["check", "--store", url]);
+        assert_eq!(answer.code, 3, "{url}: {}", answer.text());
+        assert!(
+            answer.text().starts_with("failure  store") && answer.text().contains("PORT"),
+            "{}",
+            answer.text()
+        );
+        assert!(!answer.text().contains("hunter2") && !answer.stderr.contains("hunter2"));
+    }
+    let table = |url: &str| format!("[store]\nengine = \"table\"\nurl = \"{url}\"\n");
+    for url in ["mysql://me:hunter2@db:99999/shop", "mysql://me:hunter2@db:0/shop", "postgres://me@db:x/shop"]
+    {
+        folder.write("posthaste.toml", table(url));
+        let answer = folder.run(&["check"]);
+        assert!(answer.code == 3 && !answer.text().contains("hunter2"), "{url}: {}", answer.text());
+    }
+    for url in ["amqp://h:99999", "amqp://h:0", "nats://h:0", "redis://h:port", "redis://h:0", "kafka://h:0"]
+    {
+        folder.write("posthaste.toml", format!("[targets.t]\nurl = \"{url}\"\n"));
+        folder.run(&["check"]).assert_failed(3, &["targets.t.url is wrong", "from 1 to 65535"]);
+    }
+}
+
+#[test]
+fn check_says_what_only_a_connection_can_find() {
+    let folder = Folder::new();
+    let here = folder.ok(&["check"]);
+    assert_eq!(
+        here.text(),
+        "ok       configuration  valid, 0 lanes, 0 targets\n0 failures, 0 warnings, 1 ok\n"
+    );
+    folder.write(
+        "posthaste.toml",
+        "[store]\nengine = \"table\"\nurl = \"postgres://me@127.0.0.1:1/shop\"\n[lanes.main]\nto = \"amqp://127.0.0.1:1\"\n",
+    );
+    let answer = folder.ok(&["check"]);
+    let last = answer.text().lines().last().unwrap().to_owned();
+    assert!(
+        last.contains("check --connect") && last.contains("every column") && last.contains("targets"),
+        "{last}"
+    );
+    assert_eq!(folder.json(&["check"])["not_checked"].as_array().unwrap().len(), 2);
+    let connected = folder.run(&["check", "--connect"]);
+    assert_eq!(connected.code, 4, "the store is the first that failed: {}", connected.stderr);
+    assert!(connected.text().ends_with("2 failures, 0 warnings, 1 ok\n"), "{}", connected.text());
+    let problems = folder.run(&["check", "--connect", "--problems"]);
+    let verdicts: Vec<_> = problems.text().lines().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(verdicts, ["failure", "failure", "2"], "{}", problems.text());
+}
+
+/// The file is on this machine, so that its table can be looked at.
+#[test]
+fn check_finds_the_missing_columns_of_a_table_in_a_file() {
+    let folder = Folder::new();
+    folder.write("posthaste.toml", "[store]\nengine = \"table\"\nurl = \"sqlite://posthaste.db\"\n");
+    folder.ok(&["check"]);
+    folder.run(&["check", "--connect"]).code.eq(&4).then_some(()).expect("the file of a table must be there");
+    folder.sql("CREATE TABLE openoutbox_events (event_id text PRIMARY KEY, event_type text, payload blob, created_at text)");
+    for arguments in [&["check"][..], &["check", "--connect"]] {
+        let answer = folder.run(arguments);
+        assert_eq!(answer.code, 3, "{}", answer.text());
+        for column in ["status", "attempts", "available_at", "locked_by", "locked_at"] {
+            assert!(
+                answer.text().contains(&format!("\n           no column {column} (")),
+                "{}",
+                answer.text()
+            );
+        }
+        assert_eq!(answer.text().matches("migrate print").count(), 1, "{}", answer.text());
+    }
+    let printed = folder.ok(&["migrate", "print", "--profile", "open-outbox"]);
+    folder.sql(printed.text());
+    folder.ok(&["check"]);
+    let again = folder.ok(&["migrate", "print", "--profile", "open-outbox"]);
+    assert!(again.text().starts_with("-- The table openoutbox_events has every column"), "{}", again.text());
 }
 
 #[test]

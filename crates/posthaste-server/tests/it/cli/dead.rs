@@ -1,11 +1,13 @@
 //! Dead events: found, sent again, given up.
 
+use std::io::Read as _;
+
 use posthaste::lane::LaneSpec;
 use posthaste::store::{Outcome, Owner, Room, Settled, Then};
 use posthaste::target::{DeliverError, DeliverKind};
 use serde_json::Value;
 
-use crate::cli::folder::Folder;
+use crate::cli::folder::{Folder, Running, eventually};
 use crate::cli::server::serve;
 
 /// A folder whose lane `main` has three dead events.
@@ -15,6 +17,14 @@ pub(crate) fn with_dead() -> Folder {
         folder.ok(&["publish", "--type", "x", "--id", id, "--data", "{}"]);
     }
     kill(&folder, &DeliverError::new(DeliverKind::Rejected, "http 400", "no such customer"));
+    folder
+}
+
+/// A folder whose lane `main` has one dead event, with the id 1, of which its target said this.
+pub(crate) fn with_dead_of(message: &str) -> Folder {
+    let folder = Folder::new();
+    folder.ok(&["publish", "--type", "x", "--id", "1", "--data", "{}"]);
+    kill(&folder, &DeliverError::new(DeliverKind::Rejected, "http 400", message));
     folder
 }
 
@@ -64,6 +74,88 @@ fn discarding_needs_a_yes() {
     let stats = folder.json(&["stats"]);
     assert_eq!((&stats["total"]["dead"], &stats["total"]["discarded"]), (&Value::from(0), &Value::from(3)));
     folder.run(&["dead", "discard", "--lane", "main", "--yes"]).assert_failed(6, &["dead events"]);
+}
+
+#[test]
+fn nothing_to_do_needs_no_consent_and_one_event_is_not_several() {
+    let folder = with_dead_of("no");
+    let counted = folder.ok(&["dead", "redrive", "--lane", "main", "--dry-run"]);
+    assert!(counted.text().starts_with("would redrive 1 dead event\n"), "{}", counted.text());
+    folder.run(&["dead", "discard", "--lane", "main"]).assert_failed(2, &["discard 1 dead event:", "--yes"]);
+    folder
+        .run(&["dead", "discard", "--lane", "main", "--code", "none"])
+        .assert_failed(6, &["find any dead events"]);
+    let pruned = folder.ok(&["prune", "--older-than", "30d", "--dead-older-than", "30d"]);
+    assert_eq!(pruned.text(), "prune: 0 of 0 events\n");
+    let seek = folder.ok(&["lane", "seek", "main", "--to", "end"]);
+    assert_eq!(seek.text(), "seek: lane main past 0 of 0 events, skipped or sent again\n");
+    assert_eq!(folder.ok(&["lane", "pause", "main"]).text(), "pause: 1 of 1 lane\n");
+    folder.ok(&["dead", "discard", "--lane", "main", "--yes"]);
+    // The lane goes with its place, which is something to consent to.
+    folder.run(&["lane", "remove", "main"]).assert_failed(2, &["lane main with 0 parked events", "--yes"]);
+    folder.write("posthaste.toml", "[lanes.main]\nto = \"null:\"\n");
+    assert!(folder.ok(&["check"]).text().contains("valid, 1 lane, 0 targets"));
+}
+
+/// Redriven and delivered: by a relay beside it, and through a server that drives the lane.
+#[test]
+fn a_redrive_waits_until_its_events_are_delivered() {
+    let folder = with_dead();
+    folder.write("posthaste.toml", "[server]\noperators = [\"first\"]\n[lanes.main]\nto = \"null:\"\n");
+    let relay = Running(folder.command(&["relay"]).spawn().unwrap());
+    let waited = folder.ok(&["dead", "redrive", "--lane", "main", "--id", "2", "--wait"]);
+    assert_eq!(waited.text(), "redrive: 1 of 1 dead event\ndelivered 1, dead again 0, still waiting 0\n");
+    relay.signal("TERM");
+    drop(relay);
+    let (mut running, address) = serve(&folder);
+    let waited = folder.json(&[
+        "dead",
+        "redrive",
+        "--lane",
+        "main",
+        "--wait",
+        "--server",
+        &format!("http://{address}"),
+    ]);
+    assert_eq!((&waited["changed"], &waited["delivered"]), (&Value::from(2), &Value::from(2)), "{waited:#}");
+    running.signal("TERM");
+    assert_eq!(running.code(), 0);
+    folder.run(&["dead", "redrive", "--lane", "main", "--wait"]).assert_failed(6, &["dead events"]);
+}
+
+/// The target refuses them once more.
+#[test]
+fn a_redrive_waits_until_its_events_are_dead_again() {
+    let folder = with_dead();
+    let mut redrive =
+        Running(folder.command(&["dead", "redrive", "--lane", "main", "--wait"]).spawn().unwrap());
+    eventually("they are redriven", || (folder.json(&["stats"])["total"]["waiting"] == 3).then_some(()));
+    kill(&folder, &DeliverError::new(DeliverKind::Rejected, "http 400", "no such customer"));
+    assert_eq!(redrive.code(), 7);
+    let mut said = String::new();
+    redrive.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.ends_with("delivered 0, dead again 3, still waiting 0\n"), "{said}");
+}
+
+/// No relay drives the lane: redriven events still wait when the time is up, and the exit code says so.
+#[test]
+fn a_redrive_that_is_not_delivered_in_time_says_so() {
+    let folder = with_dead();
+    let redrive = ["dead", "redrive", "--lane", "main", "--wait", "--timeout", "1s"];
+    let waited = folder.run(&[&redrive[..], &["--output", "json"]].concat());
+    assert_eq!(waited.code, 7, "{}", waited.stderr);
+    let document = waited.json();
+    let figures =
+        ["matched", "changed", "delivered", "dead_again", "still_waiting"].map(|name| &document[name]);
+    assert_eq!(figures, [3, 3, 0, 0, 3].map(Value::from).each_ref(), "{document:#}");
+    assert!(waited.stderr.contains("3 events not delivered yet"), "{}", waited.stderr);
+    assert_eq!(
+        folder.run(&["dead", "redrive", "--lane", "main", "--timeout", "1s"]).code,
+        2,
+        "only with --wait"
+    );
+    assert_eq!(folder.run(&[&redrive[..], &["--dry-run"]].concat()).code, 2);
+    folder.run(&redrive).assert_failed(6, &["dead events"]);
 }
 
 /// Three dead of one code and, of the same lane, one of another.

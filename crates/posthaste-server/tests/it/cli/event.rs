@@ -1,11 +1,12 @@
 //! Publishing and looking: what goes in comes out, byte for byte.
 
 use std::io::{BufRead, BufReader};
+use std::process::Command;
 
 use serde_json::Value;
 
 use crate::cli::dead::with_dead;
-use crate::cli::folder::{Folder, Running};
+use crate::cli::folder::{Answer, Folder, Running};
 use crate::cli::server::serve;
 
 #[test]
@@ -31,7 +32,7 @@ fn bytes_that_are_no_text_pass_through_files_and_pipes() {
     for id in [from_file, piped] {
         assert_eq!(folder.ok(&["event", "show", &id, "--payload"]).stdout, bytes);
         let shown = folder.ok(&["event", "show", &id]);
-        assert!(shown.text().contains("256 bytes that are no plain text"), "{}", shown.text());
+        assert!(shown.text().contains("256 bytes that are not plain text"), "{}", shown.text());
     }
 }
 
@@ -51,6 +52,51 @@ fn a_payload_is_shown_as_text_json_and_byte_by_byte() {
     assert!(folder.ok(&["event", "show", &bytes, "--as", "text"]).text().ends_with("\n\n\\u{1b}[\u{fffd}\n"));
     folder.run(&["event", "show", &bytes, "--as", "json"]).assert_failed(2, &["it is not JSON"]);
     assert_eq!(folder.run(&["event", "show", &bytes, "--as", "hex", "--payload"]).code, 2);
+}
+
+/// Indented, 600 KB would become 20 GB: the process may use 2 GiB of addresses, and what it writes is short.
+#[test]
+fn a_deeply_nested_payload_is_shown_within_bounds() {
+    let folder = Folder::new();
+    folder.publish("x", "{}");
+    let depth = 100_000;
+    let deep = format!("{}{}", "{\"a\":".repeat(depth), "1".to_owned() + &"}".repeat(depth));
+    folder.sql(&format!(
+        "INSERT INTO posthaste_events (event_id, event_type, payload) VALUES ('deep', 'x', CAST('{deep}' AS BLOB))"
+    ));
+    let limited = |arguments: &[&str]| -> Answer {
+        let binary = folder.command(arguments);
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", "ulimit -v 2097152 && exec \"$0\" \"$@\""])
+            .arg(binary.get_program())
+            .args(binary.get_args());
+        // Each arena of the allocator reserves addresses.
+        shell
+            .current_dir(folder.path(""))
+            .env("MALLOC_ARENA_MAX", "2")
+            .env("POSTHASTE__SERVER__LISTEN", "127.0.0.1:9");
+        shell.output().unwrap().into()
+    };
+    for verb in ["event", "dead"] {
+        let shown = limited(&[verb, "show", "deep", "--as", "json"]);
+        assert_eq!(shown.code, 0, "{}", shown.stderr);
+        assert!(shown.stdout.len() < 100_000, "{}", shown.stdout.len());
+        let note = "(cut: what is nested deeper than 128 levels is shown as {…} or […]; --payload writes";
+        assert!(shown.text().lines().last().unwrap().starts_with(note), "{}", shown.text());
+    }
+    assert_eq!(limited(&["event", "show", "deep", "--payload"]).stdout, deep.as_bytes());
+    for how in [&["--as", "text"][..], &["--as", "hex"], &["--output", "json"], &[]] {
+        let shown = limited(&[&["event", "show", "deep"], how].concat());
+        assert_eq!(shown.code, 0, "{how:?}: {}", shown.stderr);
+        assert!(shown.stdout.len() < 2 * deep.len(), "{how:?}: {}", shown.stdout.len());
+    }
+    let (mut running, address) = serve(&folder);
+    let by_server =
+        limited(&["event", "show", "deep", "--as", "json", "--server", &format!("http://{address}")]);
+    assert_eq!(by_server.stdout, limited(&["event", "show", "deep", "--as", "json"]).stdout);
+    running.signal("TERM");
+    assert_eq!(running.code(), 0);
 }
 
 #[test]

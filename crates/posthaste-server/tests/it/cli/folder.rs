@@ -64,6 +64,33 @@ impl Folder {
         self.command(arguments).output().unwrap().into()
     }
 
+    /// Runs the binary on a terminal of its own and answers all that it shows there; `None`, said on stderr, without `script`.
+    pub(crate) fn on_terminal(&self, trial: &str, arguments: &[&str]) -> Option<String> {
+        let binary = self.command(arguments);
+        let words = std::iter::once(binary.get_program()).chain(binary.get_args());
+        let quoted = |word: &OsStr| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''"));
+        let line = words.map(quoted).collect::<Vec<_>>().join(" ");
+        let mut script = Command::new("script");
+        // The same environment as every other run of the binary.
+        for (name, value) in binary.get_envs() {
+            match value {
+                Some(value) => script.env(name, value),
+                None => script.env_remove(name),
+            };
+        }
+        script
+            .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+            .env("TERM", "xterm")
+            .env_remove("NO_COLOR");
+        match script.current_dir(self.0.path()).stdin(Stdio::null()).output() {
+            Ok(output) => Some(String::from_utf8(output.stdout).unwrap().replace('\r', "")),
+            Err(error) => {
+                crate::http_process::skip::say(trial, &format!("script cannot be run: {error}"));
+                None
+            }
+        }
+    }
+
     pub(crate) fn run_with_stdin(&self, arguments: &[&str], stdin: &[u8]) -> Answer {
         let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
         // The child may end before it has read everything.

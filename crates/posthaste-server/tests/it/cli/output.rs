@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use crate::cli::dead::with_dead_of;
 use crate::cli::folder::Folder;
 
 /// Every verb that answers, with one document each.
@@ -83,8 +84,9 @@ fn usage_is_code_two_and_help_is_code_zero() {
     assert!(folder.ok(&["--version"]).text().starts_with("posthaste "));
 }
 
+/// A terminal shows what fits into its width; a program gets everything.
 #[test]
-fn a_line_of_a_list_has_at_most_a_hundred_characters() {
+fn tables_are_cut_on_a_terminal_only() {
     let folder = Folder::new();
     let long = "k".repeat(255);
     folder.ok(&["publish", "--type", "order.placed", "--topic", &long, "--key", &long, "--data", "{}"]);
@@ -94,13 +96,83 @@ fn a_line_of_a_list_has_at_most_a_hundred_characters() {
         "[lanes.a-lane-with-a-long-name]\nto = \"null:\"\n[lanes.another]\nto = \"null:\"\n",
     );
     folder.ok(&["relay", "--once"]);
+    assert_eq!(folder.ok(&["event", "list"]).text().matches(&long).count(), 2, "topic and key are whole");
     for verb in [&["event", "list"][..], &["lane", "list"], &["stats"]] {
-        let answer = folder.ok(verb);
-        for line in answer.text().lines() {
+        let Some(shown) = folder.on_terminal("tables_are_cut_on_a_terminal_only", verb) else { return };
+        assert!(shown.lines().count() > 1, "{shown}");
+        for line in shown.lines() {
             assert!(line.chars().count() <= 100, "{line}");
         }
     }
     assert!(folder.ok(&["event", "list", "--type", "x"]).text().contains("2 delivered"));
+}
+
+/// An error is not cut either, so that a program can search for its text.
+#[test]
+fn an_error_is_listed_whole_without_a_terminal() {
+    let long = format!("no such customer: {}", "x".repeat(300));
+    let folder = with_dead_of(&long);
+    let listed = folder.ok(&["dead", "list"]).text().to_owned();
+    assert!(listed.contains(&long), "{listed}");
+}
+
+/// Ids that look the same must not be the same line, and no character turns the rest of a line around.
+#[test]
+fn hidden_characters_are_written_out_in_every_list() {
+    let hidden = "\u{202e}\u{2066}\u{200b}\u{2028}\u{feff}\u{ad}";
+    let folder = with_dead_of(&format!("said{hidden}"));
+    let id = format!("a{hidden}b");
+    let header = format!("h=v{hidden}");
+    folder.ok(&[
+        "publish",
+        "--type",
+        &format!("t{hidden}"),
+        "--topic",
+        "t",
+        "--key",
+        &id,
+        "--id",
+        &id,
+        "--header",
+        &header,
+        "--data",
+        "{}",
+    ]);
+    folder.ok(&["relay", "--once", "--to", "null:"]);
+    folder.write("text", format!("p{hidden}"));
+    folder.ok(&[
+        "publish",
+        "--type",
+        "t",
+        "--id",
+        "text",
+        "--content-type",
+        "text/plain",
+        "--data-file",
+        "text",
+    ]);
+    folder.ok(&["lane", "pause", "main"]);
+    let verbs: [&[&str]; 8] = [
+        &["event", "list"],
+        &["event", "show", &id],
+        &["event", "show", "text"],
+        &["dead", "list"],
+        &["dead", "show", "1"],
+        &["lane", "show", "main"],
+        &["replay", "--lane", "main", "--dry-run"],
+        &["audit"],
+    ];
+    for verb in verbs {
+        let answer = folder.ok(verb);
+        let raw = answer.text().chars().find(|sign| hidden.contains(*sign));
+        assert_eq!(raw, None, "{verb:?}: {}", answer.text());
+    }
+    for verb in &verbs[..5] {
+        assert!(folder.ok(verb).text().contains("\\u{202e}"), "{verb:?}: {}", folder.ok(verb).text());
+    }
+    let missing = folder.run(&["event", "show", &format!("x{hidden}")]);
+    assert!(!missing.stderr.contains('\u{202e}') && missing.code == 6, "{}", missing.stderr);
+    assert_eq!(folder.json(&["event", "show", &id])["id"], *id, "a program gets the id as it is");
 }
 
 /// A producer that writes plain SQL may store anything; a terminal must not obey it.

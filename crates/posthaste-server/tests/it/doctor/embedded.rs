@@ -36,7 +36,28 @@ fn a_healthy_store_is_well_and_nothing_is_changed_by_looking() {
     assert!(before.iter().all(|file| after.contains(file)), "a look changes nothing");
     let table = folder.ok(&["doctor"]);
     assert!(table.text().contains("ok       configuration"), "{}", table.text());
-    assert!(table.text().ends_with("0 warnings, 0 failures\n"), "{}", table.text());
+    assert!(table.text().contains("\n0 failures, 0 warnings, "), "{}", table.text());
+    assert_eq!(folder.ok(&["doctor", "--problems"]).text().lines().count(), 1, "only the line that sums up");
+}
+
+#[test]
+fn failures_come_first_and_are_in_colour_on_a_terminal() {
+    let folder = used();
+    folder.ok(&["lane", "pause", "main"]);
+    folder.sql("CREATE TRIGGER hush BEFORE INSERT ON posthaste_events BEGIN SELECT RAISE(IGNORE); END");
+    let answer = folder.run(&["doctor"]);
+    let verdicts: Vec<_> = answer.text().lines().filter(|line| !line.starts_with(' ')).collect();
+    let verdicts: Vec<_> = verdicts.iter().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(&verdicts[..3], ["failure", "warning", "ok"], "{}", answer.text());
+    assert!(!answer.text().contains('\u{1b}'), "{}", answer.text());
+    let last = answer.text().lines().last().unwrap();
+    assert!(last.starts_with("1 failure, 1 warning, ") && last.ends_with(" ok"), "{last}");
+    let problems = folder.run(&["doctor", "--problems", "--output", "json"]).json();
+    let named: Vec<_> = problems["findings"].as_array().unwrap().iter().map(|one| &one["verdict"]).collect();
+    assert_eq!(named, ["failure", "warning"], "{problems:#}");
+    let trial = "embedded::failures_come_first_and_are_in_colour_on_a_terminal";
+    let Some(shown) = folder.on_terminal(trial, &["doctor", "--problems"]) else { return };
+    assert!(shown.starts_with("\u{1b}[31mfailure"), "{shown:?}");
 }
 
 #[test]

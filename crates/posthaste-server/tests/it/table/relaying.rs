@@ -11,6 +11,20 @@ on_every_database! {
     operators_look_redrive_replay_and_prune, a_stop_under_load_leaves_nothing_delivering_and_repeats_nothing,
 }
 
+/// The history of a row says when it was delivered.
+fn assert_history_says_when(folder: &crate::cli::folder::Folder, url: &str, id: &str) {
+    folder.write("table.toml", format!("[store]\nengine = \"table\"\nurl = \"{url}\"\n"));
+    let event = folder.json(&["event", "show", id, "--config", "table.toml"]);
+    let history = event["history"].as_array().unwrap();
+    let delivered = history.iter().find(|known| known["what"] == "delivered").expect("it was delivered");
+    let at = delivered["at"].as_str().expect("the table knows when");
+    assert_eq!(event["lanes"][0]["delivered_at"], *at);
+    assert!(event["created_at"].as_str().unwrap() <= at, "{event:#}");
+    let shown = folder.ok(&["event", "show", id, "--config", "table.toml"]).text().to_owned();
+    let seconds = at.split(['.', 'Z']).next().unwrap().replacen('T', " ", 1);
+    assert!(shown.contains(&format!("{seconds}  delivered in main")), "{shown}");
+}
+
 async fn three_columns_are_enough(stand: Stand) {
     stand.insert(1).await;
     // The other name of the same.
@@ -22,7 +36,40 @@ async fn three_columns_are_enough(stand: Stand) {
     assert_eq!(stand.folder.ok(&once).text(), "", "nothing twice");
     assert_eq!(stand.count("status = 'DELIVERED' AND attempts = 0 AND locked_by IS NULL").await, 1);
     assert_eq!(stand.immutable().await, before);
+    assert_history_says_when(&stand.folder, &stand.url(), &stand.ids().await[0]);
     stand.end().await;
+}
+
+/// Beside a configuration the flag names another database, and nothing else of the table.
+#[test]
+fn a_storage_url_beside_a_configuration_says_what_it_keeps() {
+    let folder = crate::cli::folder::Folder::new();
+    folder.write(
+        "posthaste.toml",
+        "[store]\nprofile = \"custom\"\ntable = \"billing\"\n[store.columns]\ntype = \"kind\"\n",
+    );
+    let shop = rusqlite::Connection::open(folder.path("shop.db")).unwrap();
+    let print =
+        ["migrate", "print", "--profile", "open-outbox", "--table", "billing", "--store", "sqlite://shop.db"];
+    shop.execute_batch(&folder.ok(&print).text().replace("\"event_type\"", "\"kind\"")).unwrap();
+    let once = ["relay", "--storage-url", "sqlite://shop.db", "--publisher", "null:", "--once"];
+    let answer = folder.ok(&once);
+    for part in [
+        "store.profile (posthaste.toml:2)",
+        "store.table (posthaste.toml:3)",
+        "store.columns (posthaste.toml:4)",
+    ] {
+        assert!(answer.stderr.contains(part), "{part}: {}", answer.stderr);
+    }
+    let named = folder.run(&[&once[..], &["--profile", "open-outbox", "--table", "billing"]].concat());
+    assert!(
+        !named.stderr.contains("store.profile (") && named.stderr.contains("store.columns ("),
+        "{}",
+        named.stderr
+    );
+    folder.write("other.toml", "");
+    let other = folder.run(&[&once[..], &["--config", "other.toml"]].concat());
+    assert!(!other.stderr.contains("keeps what the file says"), "{}", other.stderr);
 }
 
 #[tokio::test]
@@ -37,6 +84,7 @@ async fn three_columns_are_enough_on_sqlite() {
     let line: Value = serde_json::from_str(folder.ok(&once).text()).expect("one line for one event");
     assert_eq!((&line["id"], &line["data"]["n"]), (&Value::from("a"), &Value::from(1)));
     assert_eq!(folder.ok(&once).text(), "", "nothing twice");
+    assert_history_says_when(&folder, "sqlite://shop.db", "a");
     let state =
         shop.query_row("SELECT status FROM openoutbox_events", [], |row| row.get::<_, String>(0)).unwrap();
     assert_eq!(state, "DELIVERED");

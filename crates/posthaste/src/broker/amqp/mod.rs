@@ -1,6 +1,7 @@
 //! RabbitMQ, by AMQP 0-9-1: a target with pipelined confirms, and a broker.
 
 mod consume;
+mod exchange;
 mod link;
 mod mapping;
 mod naming;
@@ -17,6 +18,7 @@ use posthaste_core::Result;
 use posthaste_core::target::Capabilities;
 
 use self::consume::Consume;
+use self::exchange::Exchanges;
 use self::link::{Link, Role};
 pub use self::mapping::{Mapping, Route};
 use self::publisher::Publisher;
@@ -32,6 +34,7 @@ pub struct AmqpBroker {
     capabilities: Capabilities,
     publishing: Link,
     publisher: Publisher,
+    exchanges: Arc<Exchanges>,
     consume: Arc<Consume>,
 }
 
@@ -61,6 +64,7 @@ impl AmqpBroker {
         let mandatory = settings.publishing.unrouted != Unrouted::Drop;
         let publisher = Publisher::new(publishing.clone(), settings.publishing.confirm_timeout, mandatory);
         let capabilities = target::capabilities(&settings);
-        Ok(Self { settings: Arc::new(settings), capabilities, publishing, publisher, consume })
+        let exchanges = Arc::default();
+        Ok(Self { settings: Arc::new(settings), capabilities, publishing, publisher, exchanges, consume })
     }
 }

@@ -3,7 +3,8 @@
 //! | in the URL | default | means |
 //! |---|---|---|
 //! | `exchange` | `posthaste` | the exchange that events are published to and queues are bound to |
-//! | `exchange_type` | `topic` | its type, when it is declared |
+//! | `create_exchange` | `false` | `true`: an exchange that events are published to is created if it is missing |
+//! | `exchange_type` | `topic` | the type of an exchange that is created: `topic`, `direct`, `fanout` |
 //! | `mapping` | `topic` | `topic`: to `exchange`, routed by the topic; `key`: to the exchange that is named as the topic, routed by the key, or by the topic where there is no key |
 //! | `format` | `binary` | how CloudEvents attributes travel: `binary`, `structured`, `raw` |
 //! | `unrouted` | `retry` | what becomes of an event that no queue takes: `retry`, `dead`, `drop` |
@@ -105,6 +106,7 @@ pub(super) struct LinkSettings {
 #[derive(Clone, Debug)]
 pub(super) struct Publishing {
     pub(super) exchange: String,
+    pub(super) create_exchange: bool,
     pub(super) mapping: Mapping,
     pub(super) format: Format,
     pub(super) unrouted: Unrouted,
@@ -131,6 +133,7 @@ impl Default for Publishing {
     fn default() -> Self {
         Self {
             exchange: "posthaste".to_owned(),
+            create_exchange: false,
             mapping: Mapping::Topic,
             format: Format::Binary,
             unrouted: Unrouted::Retry,
@@ -162,6 +165,14 @@ impl Settings {
     #[must_use]
     pub fn exchange(mut self, name: impl Into<String>) -> Self {
         self.publishing.exchange = name.into();
+        self
+    }
+
+    /// Creates an exchange that events are published to if it is missing: durable, and a topic exchange unless the URL says
+    /// `exchange_type`.
+    #[must_use]
+    pub fn create_exchange(mut self) -> Self {
+        self.publishing.create_exchange = true;
         self
     }
 
@@ -296,6 +307,7 @@ impl Settings {
         let (link, publishing, consuming) = (&mut self.link, &mut self.publishing, &mut self.consuming);
         match name {
             "exchange" => publishing.exchange = value.to_owned(),
+            "create_exchange" => publishing.create_exchange = URL.one_of(name, value, &YES_NO)?,
             "mapping" => {
                 publishing.mapping =
                     URL.one_of(name, value, &[("topic", Mapping::Topic), ("key", Mapping::Key)])?
@@ -348,7 +360,7 @@ mod tests {
 
     #[test]
     fn every_setting_can_stand_in_the_url() {
-        let url = "amqps://u:p@h/v?exchange=orders&exchange_type=direct&mapping=key&format=structured&unrouted=dead\
+        let url = "amqps://u:p@h/v?exchange=orders&create_exchange=true&exchange_type=direct&mapping=key&format=structured&unrouted=dead\
                    &window=7&confirm_timeout=250ms&message_bytes_max=1MiB&app_id=shop&consume_user=c&consume_password=d\
                    &heartbeat=3s&connect_timeout=4s&monitor=5s&reconnect_max=6s&sslrootcert=/ca&sslcert=/c&sslkey=/k&auth=external&prefix=g&retry_queue={queue}.r{tier}&dead_queue={queue}.d\
                    &declare=false&queue_type=classic&retry_queue_type=classic&tiers=200ms,400ms&dead_exchange=true&hold_max=1m";
@@ -359,6 +371,7 @@ mod tests {
         assert_eq!(publishing.message_bytes_max, 1024 * 1024);
         assert_eq!(publishing.confirm_timeout, Duration::from_millis(250));
         assert_eq!(consuming.tiers, [200, 400].map(Duration::from_millis));
+        assert!(publishing.create_exchange && consuming.exchange_type == "direct");
         assert!(consuming.dead_exchange && !consuming.declare && settings.link.is_external);
         assert_eq!(consuming.queue_type, QueueType::Classic);
         assert_eq!((consuming.hold_max.as_secs(), settings.link.reconnect_max.as_secs()), (60, 6));
@@ -372,6 +385,8 @@ mod tests {
             ("window=0", "window"),
             ("confirm_timeout=5", "500ms"),
             ("confirm_timeout=0s", "confirm_timeout"),
+            ("create_exchange=maybe", "create_exchange"),
+            ("exchange_type=headers", "topic, direct, fanout"),
             ("format=xml", "binary, structured, raw"),
             ("tiers=5s,1s", "longer than the one before"),
             ("consume_user=x", "belong together"),

@@ -4,21 +4,19 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
-use lapin::ExchangeKind;
-use lapin::options::ExchangeDeclareOptions;
-use lapin::types::{FieldTable, ShortString};
 use posthaste_core::envelope::Envelope;
 use posthaste_core::findings::Finding;
 use posthaste_core::store::Parcel;
 use posthaste_core::target::{Answer, Capabilities, DeliverError, DeliverKind, OrderKept, Target};
-use posthaste_core::{BoxFuture, BoxStream, Error, Result};
+use posthaste_core::{BoxFuture, BoxStream, Result};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::AmqpBroker;
-use super::link::{Refusal, refusal, told};
+use super::exchange::missing;
+use super::link::Refusal;
 use super::mapping::Mapping;
 use super::publisher::{Said, patience};
-use super::settings::{Settings, Unrouted};
+use super::settings::{Publishing, Settings, Unrouted};
 use super::wire::encode::{encode, too_large};
 use crate::broker::fits::fits;
 
@@ -43,8 +41,10 @@ impl Target for AmqpBroker {
     fn ping(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async {
             self.publishing.probe().await?;
-            match self.settings.publishing.mapping {
-                Mapping::Topic => self.find_exchange(&self.settings.publishing.exchange).await,
+            let publishing = &self.settings.publishing;
+            match publishing.mapping {
+                Mapping::Topic if publishing.create_exchange => self.create(&publishing.exchange).await,
+                Mapping::Topic => self.find_exchange(&publishing.exchange).await,
                 // Which exchanges there will be is known when there are events.
                 _ => Ok(()),
             }
@@ -56,20 +56,6 @@ impl Target for AmqpBroker {
     }
 }
 
-impl AmqpBroker {
-    async fn find_exchange(&self, name: &str) -> Result<()> {
-        let channel = self.publishing.channel().await?.channel;
-        let options = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
-        let arguments = FieldTable::default();
-        let found =
-            channel.exchange_declare(ShortString::from(name), ExchangeKind::Topic, options, arguments).await;
-        found.map_err(|error| match refusal(&error) {
-            Some((Refusal::NotFound, words)) => Error::unavailable(missing(&words)),
-            _ => told("look for the exchange", &error),
-        })
-    }
-}
-
 /// What RabbitMQ can do with these settings.
 pub(super) fn capabilities(settings: &Settings) -> Capabilities {
     Capabilities::sink()
@@ -77,7 +63,7 @@ pub(super) fn capabilities(settings: &Settings) -> Capabilities {
         .window(settings.publishing.window)
         .in_flight_max(settings.publishing.window)
         .payload_bytes_max(settings.publishing.message_bytes_max)
-        .answers_within(answers_within(settings.publishing.confirm_timeout))
+        .answers_within(answers_within(&settings.publishing))
         .order(OrderKept::PerKey)
         .patterns()
         .delayed_release()
@@ -85,9 +71,12 @@ pub(super) fn capabilities(settings: &Settings) -> Capabilities {
 }
 
 /// How long it may take until an event is answered: a channel is opened for it, what came before it is written, and it is
-/// confirmed itself, each within the timeout; twice the broker may be asked whether it is there.
-fn answers_within(confirm_timeout: Duration) -> Duration {
-    confirm_timeout * 3 + patience(confirm_timeout) * 2
+/// confirmed itself, each within the timeout; twice the broker may be asked whether it is there. Before that, exchanges may be
+/// created, all of them within the timeout.
+fn answers_within(publishing: &Publishing) -> Duration {
+    let timeout = publishing.confirm_timeout;
+    let creating = if publishing.create_exchange { timeout } else { Duration::ZERO };
+    timeout * 3 + patience(timeout) * 2 + creating
 }
 
 /// A burst on its way.
@@ -113,6 +102,18 @@ impl<'a> Delivering<'a> {
                 Err(error) => ready.push_back(Answer::failed(index, error)),
             }
         }
+        let absent =
+            broker.create_missing(messages.iter().map(|(_, message)| message.exchange.as_str())).await;
+        messages.retain(|(index, message)| {
+            let why = absent.iter().find(|(name, _)| name == message.exchange.as_str());
+            if let Some((_, error)) = why {
+                open[*index] = false;
+                let error =
+                    DeliverError::new(DeliverKind::Unavailable, "missing exchange", error.to_string());
+                ready.push_back(Answer::failed(*index, error));
+            }
+            why.is_none()
+        });
         let said = if messages.is_empty() { None } else { Some(broker.publisher.publish(messages).await) };
         Self { broker, burst, open, ready, said }
     }
@@ -181,7 +182,12 @@ impl AmqpBroker {
                 "the message has {} bytes, the broker's max_message_size is {limit}",
                 parcel.envelope.payload.len()
             )),
-            Said::Refused(Refusal::NotFound, words) => unavailable("missing exchange", missing(&words)),
+            Said::Refused(Refusal::NotFound, words) => {
+                let publishing = &self.settings.publishing;
+                self.exchanges
+                    .lost(&publishing.mapping.route(&parcel.envelope, &publishing.exchange).exchange);
+                unavailable("missing exchange", missing(&words))
+            }
             Said::Refused(Refusal::NotAllowed, words) => unavailable(
                 "not allowed",
                 format!("{words}; give the user of the URL the right to write to it"),
@@ -212,8 +218,4 @@ impl AmqpBroker {
             ),
         ))
     }
-}
-
-fn missing(words: &str) -> String {
-    format!("{words}; declare it, or start a consumer, which does so")
 }

@@ -155,11 +155,9 @@ pub(super) fn size(message: &Message) -> u64 {
 /// Adds a header.
 pub(super) fn put(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), DeliverError> {
     let wrong = |what: &str| rejected("header", format!("the header {name:?} {what}"));
-    let name: HeaderName = name.parse().map_err(|_| wrong("has a name that NATS cannot carry"))?;
-    let value: HeaderValue = value
-        .parse()
-        .map_err(|_| rejected("header", format!("the header {name:?} has a line end in its value")))?;
-    headers.insert(name, value);
+    let checked: HeaderName = name.parse().map_err(|_| wrong("has a name that NATS cannot carry"))?;
+    let value: HeaderValue = value.parse().map_err(|_| wrong("has a line end in its value"))?;
+    headers.insert(checked, value);
     Ok(())
 }
 
@@ -412,6 +410,8 @@ mod tests {
         ] {
             assert_eq!(with(change).kind, DeliverKind::Rejected);
         }
+        let told = with(|event| drop(event.headers.insert("trace".to_owned(), "a\nb".to_owned())));
+        assert_eq!(told.message, "the header \"trace\" has a line end in its value");
         let small = Publishing { message_bytes_max: 300, ..Publishing::default() };
         assert_eq!(encoded(event(), &small).unwrap_err().kind, DeliverKind::TooLarge);
         let parcel = Parcel::new(Arc::new(event()), 1, false, Timestamp::default());

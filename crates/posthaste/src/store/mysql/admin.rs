@@ -224,9 +224,10 @@ fn seen(row: &MySqlRow) -> Db<Seen> {
         progress: Progress {
             status: get(row, STATUS)?,
             last_error: get(row, STATUS + 1)?,
-            changed_at: time(STATUS + 2)?,
-            now: time(STATUS + 4)?.unwrap_or_default(),
+            delivered_at: time(STATUS + 2)?,
+            changed_at: time(STATUS + 3)?,
+            now: time(STATUS + 5)?.unwrap_or_default(),
         },
-        payload_bytes: get::<Option<i64>>(row, STATUS + 3)?.map(i64::unsigned_abs),
+        payload_bytes: get::<Option<i64>>(row, STATUS + 4)?.map(i64::unsigned_abs),
     })
 }

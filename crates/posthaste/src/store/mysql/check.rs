@@ -3,9 +3,10 @@
 use posthaste_core::findings::{Finding, Mend};
 use posthaste_core::lane::LaneSpec;
 use posthaste_core::table::{
-    Column, Found, Indexes, Kind, MysqlTableSql, MysqlText, Profile, Shape, mysql_table_ddl,
+    Column, Found, Indexes, Kind, MysqlTableSql, MysqlText, Present, Profile, Shape, mysql_table_ddl,
+    not_ready,
 };
-use posthaste_core::{Error, Result};
+use posthaste_core::{Error, ErrorKind, Result};
 use posthaste_sql::Value;
 use sqlx::mysql::MySqlRow;
 
@@ -27,13 +28,7 @@ struct Described {
 /// # Errors
 /// `Unavailable` while there is no such table, `Config` for everything that is missing, wrong or forbidden.
 pub(super) async fn check(on: &mut Connection, profile: &Profile) -> Result<(Shape, Indexes)> {
-    let text = MysqlText { text: MysqlTableSql::columns().to_owned(), order: vec![0, 1] };
-    let values = [
-        Value::Text(profile.table.schema().map(str::to_owned)),
-        Value::Text(Some(profile.table.name().to_owned())),
-    ];
-    let rows = on.query(&text, &values).await.map_err(explain)?;
-    let columns = rows.iter().map(describe).collect::<Db<Vec<_>>>().map_err(explain)?;
+    let columns = columns(on, profile).await.map_err(explain)?;
     let Some(first) = columns.first() else { return Err(hidden(on, profile).await) };
     let mut problems = Vec::new();
     match first.engine.as_deref() {
@@ -60,7 +55,29 @@ pub(super) async fn check(on: &mut Connection, profile: &Profile) -> Result<(Sha
         }
         Err(missing) => problems.extend(missing),
     }
-    Err(Error::config(problems.join("; ")))
+    Err(not_ready(profile, &problems))
+}
+
+/// The table as it is; `None` while there is none.
+pub(super) async fn present(on: &mut Connection, profile: &Profile) -> Result<Option<Present>> {
+    let columns = columns(on, profile).await.map_err(explain)?;
+    if columns.is_empty() {
+        // Not there, or not shown to this user, which is another matter.
+        let error = hidden(on, profile).await;
+        return if error.kind() == ErrorKind::Unavailable { Ok(None) } else { Err(error) };
+    }
+    let indexes = all_indexes(on, profile).await.map_err(explain)?.columns;
+    Ok(Some(Present { columns: columns.into_iter().map(|column| column.found).collect(), indexes }))
+}
+
+/// What the catalog says of the table's columns; nothing if there is no such table, or this user may not see it.
+async fn columns(on: &mut Connection, profile: &Profile) -> Db<Vec<Described>> {
+    let text = MysqlText { text: MysqlTableSql::columns().to_owned(), order: vec![0, 1] };
+    let values = [
+        Value::Text(profile.table.schema().map(str::to_owned)),
+        Value::Text(Some(profile.table.name().to_owned())),
+    ];
+    on.query(&text, &values).await?.iter().map(describe).collect()
 }
 
 /// Whether it is not there, or not shown to this user.
@@ -149,20 +166,23 @@ pub(super) async fn warn(on: &mut Connection, shape: &Shape, lane: &LaneSpec) ->
 
 /// What makes these lanes slow, and what a crash of the server would lose.
 pub(super) async fn findings(on: &mut Connection, shape: &Shape, lanes: &[LaneSpec]) -> Db<Vec<Finding>> {
+    let all = all_indexes(on, &shape.profile).await?;
+    let mut found = all.findings(shape, lanes, &mysql_table_ddl(&shape.profile));
+    found.push(flush(on).await?);
+    Ok(found)
+}
+
+async fn all_indexes(on: &mut Connection, profile: &Profile) -> Db<AllIndexes> {
     let text = MysqlText {
         text: "SELECT GROUP_CONCAT(column_name ORDER BY seq_in_index SEPARATOR ',') FROM information_schema.statistics
             WHERE table_schema = COALESCE(?, DATABASE()) AND table_name = ? GROUP BY index_name"
             .to_owned(),
         order: vec![0, 1],
     };
-    let table = &shape.profile.table;
-    let values = [table.schema().map(str::to_owned), Some(table.name().to_owned())];
+    let values = [profile.table.schema().map(str::to_owned), Some(profile.table.name().to_owned())];
     let rows = on.query(&text, &values.map(Value::Text)).await?;
     let columns = |row| Ok(get::<String>(row, 0)?.split(',').map(str::to_owned).collect());
-    let all = AllIndexes { columns: rows.iter().map(columns).collect::<Db<_>>()?, may_be_partial: false };
-    let mut found = all.findings(shape, lanes, &mysql_table_ddl(&shape.profile));
-    found.push(flush(on).await?);
-    Ok(found)
+    Ok(AllIndexes { columns: rows.iter().map(columns).collect::<Db<_>>()?, may_be_partial: false })
 }
 
 async fn flush(on: &mut Connection) -> Db<Finding> {

@@ -27,7 +27,9 @@ use posthaste_core::publisher::Published;
 use posthaste_core::review::{AuditEntry, AuditPicker, Audited};
 use posthaste_core::signal::Signal;
 use posthaste_core::sql::MysqlSql;
-use posthaste_core::table::{AuditSql, Column, MysqlTableSql, Profile, Shape};
+use posthaste_core::table::{
+    AuditSql, Column, MysqlTableSql, Present, Profile, Shape, mysql_lacking_ddl, mysql_table_ddl,
+};
 use posthaste_core::time::Timestamp;
 
 pub(in crate::store) use self::dedup::MysqlDedup;
@@ -115,6 +117,17 @@ impl Driver for Mysql {
         let mut connection = self.connections.get().await?;
         let (shape, indexes) = check::check(&mut connection, profile).await?;
         Ok(MysqlTableSql::new(shape, indexes))
+    }
+
+    async fn present(&self, profile: &Profile) -> Result<Option<Present>> {
+        check::present(&mut self.connections.get().await?, profile).await
+    }
+
+    fn ddl(profile: &Profile, present: Option<&Present>) -> String {
+        match present {
+            Some(present) => mysql_lacking_ddl(profile, present),
+            None => mysql_table_ddl(profile),
+        }
     }
 
     async fn warn(&self, sql: &MysqlTableSql, lane: &LaneSpec) -> Result<()> {

@@ -154,8 +154,11 @@ impl Connections {
 /// Reads the URL.
 fn address(url: &str, ca: Option<&Path>) -> Result<MySqlConnectOptions> {
     // What is wrong with it may be the password, so the text is not shown.
-    let wrong =
-        || Error::config("the store URL is not understood; write mysql://USER:PASSWORD@HOST:PORT/DATABASE");
+    let wrong = || {
+        Error::config(
+            "the store URL is not understood; write mysql://USER:PASSWORD@HOST:PORT/DATABASE, with a port from 1 to 65535",
+        )
+    };
     let (rest, mut wishes) = Wishes::split(url);
     let query = rest.rsplit_once('@').map_or(rest.as_str(), |(_, host)| host).split_once('?');
     let is_known = |setting: &str| setting.starts_with("socket=");
@@ -164,7 +167,7 @@ fn address(url: &str, ca: Option<&Path>) -> Result<MySqlConnectOptions> {
             "the store URL has a setting that is not known; there are sslmode, sslrootcert, sslcert, sslkey and socket",
         ));
     }
-    let how: MySqlConnectOptions = rest.parse().map_err(|_| wrong())?;
+    let how = rest.parse().ok().filter(|how: &MySqlConnectOptions| how.get_port() != 0).ok_or_else(wrong)?;
     if how.get_database().is_none() {
         return Err(Error::config(
             "the store URL names no database; write mysql://USER:PASSWORD@HOST:PORT/DATABASE",
@@ -360,6 +363,7 @@ mod tests {
     fn a_url_that_cannot_be_used_is_refused_without_showing_it() {
         for (url, says) in [
             ("mysql://u:secret@h:port/d", "not understood"),
+            ("mysql://u:secret@h:0/d", "from 1 to 65535"),
             ("mysql://u:secret@h/d?sslmode=prefer", "sslmode=require"),
             ("mysql://u:secret@h/d?sslmode=disable&no_such=secret", "not known"),
             ("mysql://u:secret@h", "names no database"),

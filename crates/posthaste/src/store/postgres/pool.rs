@@ -99,10 +99,11 @@ impl Connections {
     /// Connections to the database at this URL.
     pub(super) fn open(url: &str, options: &StoreOptions) -> Result<Self> {
         let (url, wishes) = Wishes::split(url);
-        let mut config: Config = url.parse().map_err(|_| {
-            // What is wrong with it may be the password, so the text is not shown.
+        // What is wrong with it may be the password, so the text is not shown.
+        let parsed = url.parse().ok().filter(|config: &Config| !config.get_ports().contains(&0));
+        let mut config = parsed.ok_or_else(|| {
             Error::config(
-                "the store URL is not understood; write postgres://USER:PASSWORD@HOST:PORT/DATABASE",
+                "the store URL is not understood; write postgres://USER:PASSWORD@HOST:PORT/DATABASE, with a port from 1 to 65535",
             )
         })?;
         let encryption = tls::connector(wishes, options.tls_ca.as_deref(), &config)?;
@@ -314,6 +315,7 @@ mod tests {
     fn a_url_that_cannot_be_used_is_refused_without_showing_it() {
         for (url, says) in [
             ("postgres://u:secret@h:port/d", "not understood"),
+            ("postgres://u:secret@h:0/d", "from 1 to 65535"),
             ("postgres://u:secret@h/d?sslmode=prefer", "sslmode=require"),
             ("postgres://u:secret@h/d?sslmode=disable&no_such=secret", "not understood"),
         ] {

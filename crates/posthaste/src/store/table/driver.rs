@@ -12,7 +12,7 @@ use posthaste_core::publisher::Published;
 use posthaste_core::review::{AuditEntry, AuditPicker, Audited};
 use posthaste_core::signal::Signal;
 use posthaste_core::store::Room;
-use posthaste_core::table::{Column, Profile, RowChange, Shape};
+use posthaste_core::table::{Column, Present, Profile, RowChange, Shape};
 use posthaste_core::time::Timestamp;
 
 use super::count::Counted;
@@ -48,6 +48,12 @@ pub(in crate::store) trait Driver: Send + Sync + 'static {
 
     /// Looks at the table: `Unavailable` while there is none, `Config` for all that is missing, wrong or forbidden.
     fn look(&self, profile: &Profile) -> impl Future<Output = Result<Self::Sql>> + Send;
+
+    /// The table as it is, whether it can be relayed or not; `None` while there is none.
+    fn present(&self, profile: &Profile) -> impl Future<Output = Result<Option<Present>>> + Send;
+
+    /// The SQL that makes a table of this profile, or adds what the one that is there lacks.
+    fn ddl(profile: &Profile, present: Option<&Present>) -> String;
 
     /// Warns of what makes this lane slow.
     fn warn(&self, sql: &Self::Sql, lane: &LaneSpec) -> impl Future<Output = Result<()>> + Send;

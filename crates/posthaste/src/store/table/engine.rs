@@ -98,6 +98,15 @@ impl<D: Driver> Table<D> {
         }
     }
 
+    /// The SQL that the table needs, to be run by its owner.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub(in crate::store) async fn ddl(&self) -> Result<String> {
+        let profile = &self.options.profile;
+        Ok(D::ddl(profile, self.driver.present(profile).await?.as_ref()))
+    }
+
     async fn look(&self) -> Result<Arc<D::Sql>> {
         let looked = self.driver.look(&self.options.profile).await;
         let mut memory = self.memory();

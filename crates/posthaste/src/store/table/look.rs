@@ -21,6 +21,7 @@ pub(in crate::store) const BURIED: &str = "buried";
 pub(in crate::store) struct Progress {
     pub(in crate::store) status: Option<String>,
     pub(in crate::store) last_error: Option<String>,
+    pub(in crate::store) delivered_at: Option<Timestamp>,
     pub(in crate::store) changed_at: Option<Timestamp>,
     /// When it was looked at.
     pub(in crate::store) now: Timestamp,
@@ -28,7 +29,7 @@ pub(in crate::store) struct Progress {
 
 /// The row as its lane sees it.
 pub(in crate::store) fn view(lane: &LaneName, states: &States, row: &RawRow, progress: Progress) -> LaneView {
-    let Progress { status, last_error, changed_at, now } = progress;
+    let Progress { status, last_error, delivered_at, changed_at, now } = progress;
     let state = match status.as_deref().unwrap_or_default() {
         status if status == states.delivering.as_str() => EventState::Delivering,
         status if status == states.delivered.as_str() => EventState::Delivered,
@@ -53,6 +54,7 @@ pub(in crate::store) fn view(lane: &LaneName, states: &States, row: &RawRow, pro
         view.state = EventState::Discarded;
     }
     view.dead_at = changed_at.filter(|_| view.state == EventState::Dead);
+    view.delivered_at = delivered_at.or(changed_at).filter(|_| view.state == EventState::Delivered);
     view
 }
 

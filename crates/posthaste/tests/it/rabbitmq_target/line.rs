@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt;
+use posthaste::admin::{Admin, LaneState, LaneStats};
 use posthaste::memory::Memory;
 use posthaste::publisher::Publisher;
 use posthaste::relay::{Lane, Relay};
@@ -11,7 +12,7 @@ use posthaste::store::Parcel;
 use posthaste::target::{Answer, Capabilities, Target};
 use posthaste::{BoxFuture, BoxStream, Result};
 
-use crate::rabbitmq_target::stand::{Stand, event};
+use crate::rabbitmq_target::stand::{Stand, event, until};
 
 /// Looks over the target's shoulder: which keys are unanswered at any moment.
 struct Watched<T> {
@@ -68,4 +69,36 @@ async fn no_key_has_two_events_unconfirmed_and_its_order_holds() {
         assert!(ids.iter().filter(|n| *n % 97 == key).is_sorted(), "key {key}");
     }
     stand.clear(&queue).await;
+}
+
+/// The exchange comes back without a queue behind it: no event is acknowledged, and the lane says all the same that it goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lane_goes_on_when_its_exchange_is_there_though_no_queue_takes_its_events() {
+    let trial = "a_lane_goes_on_when_its_exchange_is_there_though_no_queue_takes_its_events";
+    let Some(stand) = Stand::shared(trial).await else { return };
+    stand.channel.exchange_delete(stand.name.as_str().into(), Default::default()).await.unwrap();
+    let store = Arc::new(Memory::new());
+    store.publish((0..6).map(|n| event(n.to_string(), "nowhere")).collect()).await.unwrap();
+    let target = Arc::new(stand.open("unrouted=dead"));
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let relay = Relay::new(store.clone()).lane(Lane::named("main").unwrap().to(target));
+    let watched = async {
+        let is = async |wanted: &dyn Fn(&LaneStats) -> bool| {
+            store.lanes().await.unwrap().first().is_some_and(|lane| wanted(lane))
+        };
+        until("the lane waits for the exchange", async || {
+            is(&|lane| lane.state == LaneState::Unavailable).await
+        })
+        .await;
+        stand.declare_exchange().await;
+        until("every event is dead", async || is(&|lane| lane.dead == 6).await).await;
+        until("the lane goes on", async || {
+            is(&|lane| lane.state == LaneState::Active && lane.reason.is_none()).await
+        })
+        .await;
+        stop.send(()).unwrap();
+    };
+    let (relayed, ()) = tokio::join!(relay.run(async { stopped.await.unwrap_or_default() }), watched);
+    relayed.unwrap();
+    stand.clear("").await;
 }

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
-use lapin::types::AMQPValue;
+use lapin::ExchangeKind;
+use lapin::options::ExchangeDeclareOptions;
+use lapin::types::{AMQPValue, FieldTable};
 use posthaste::target::{DeliverKind, Target};
 
-use crate::rabbitmq_target::stand::{Stand, event, send};
+use crate::rabbitmq_target::stand::{Stand, connect, event, send};
 
 /// Bursts from many callers in which every third event has no queue: exactly those fail, each for itself, and nothing else
 /// is missing from the queue. The client attaches a returned message to whichever confirm comes next, so this fails when
@@ -136,4 +138,69 @@ async fn with_a_mapping_by_key_the_topic_is_the_exchange() {
     );
     assert_eq!(stand.ids(&queue).await, ["1"]);
     stand.clear(&queue).await;
+}
+
+/// An exchange by choice: durable, of the type that the URL says, and created again after it was removed. One that is there
+/// stays as it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_exchange_is_created_by_choice() {
+    let Some(stand) = Stand::shared("a_missing_exchange_is_created_by_choice").await else { return };
+    let remove = async || {
+        stand.channel.exchange_delete(stand.name.as_str().into(), Default::default()).await.unwrap();
+    };
+    for kind in ["topic", "direct", "fanout"] {
+        remove().await;
+        let target = stand.open(&format!("create_exchange=true&exchange_type={kind}"));
+        let answers = send(&target, vec![event("1", "topic"), event("2", "topic")]).await;
+        for answer in answers {
+            assert_eq!(answer.unwrap_err().code, "unrouted", "there is an exchange, and no queue behind it");
+        }
+        let queue = stand.queue("topic", &[]).await;
+        assert!(send(&target, vec![event("3", "topic")]).await[0].is_ok());
+        assert_eq!(stand.ids(&queue).await, ["3"]);
+        // Of another type it would be refused.
+        let durable = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
+        let custom = ExchangeKind::Custom(kind.to_owned());
+        let (_connection, channel) = connect(&stand.url).await;
+        let declared =
+            channel.exchange_declare(stand.name.as_str().into(), custom, durable, FieldTable::default());
+        declared.await.unwrap_or_else(|error| panic!("it is not a durable {kind} exchange: {error}"));
+        let other = stand.open("create_exchange=true");
+        assert!(send(&other, vec![event("4", "topic")]).await[0].is_ok(), "what is there is used as it is");
+        remove().await;
+        assert_eq!(
+            send(&target, vec![event("5", "topic")]).await[0].as_ref().unwrap_err().code,
+            "missing exchange"
+        );
+        target.ping().await.unwrap();
+        assert_eq!(send(&target, vec![event("5", "topic")]).await[0].as_ref().unwrap_err().code, "unrouted");
+        stand.channel.queue_delete(queue.as_str().into(), Default::default()).await.unwrap();
+    }
+    stand.clear("").await;
+}
+
+/// With a mapping by key every topic is an exchange, and each is created with its first event.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_exchange_of_a_mapping_by_key_is_created_by_choice() {
+    let trial = "every_exchange_of_a_mapping_by_key_is_created_by_choice";
+    let Some(stand) = Stand::shared(trial).await else { return };
+    let target = stand.open("mapping=key&create_exchange=true");
+    let topics: Vec<String> = (0..40).map(|n| format!("{}-{n}", stand.name)).collect();
+    let events: Vec<_> = topics.iter().map(|topic| event(topic.clone(), topic)).collect();
+    let brokers_own = event("own", "amq.topic");
+    for answer in send(&target, [events, vec![brokers_own]].concat()).await {
+        assert_eq!(answer.unwrap_err().code, "unrouted");
+    }
+    let again = event("again", &topics[7]);
+    stand.channel.exchange_delete(topics[7].as_str().into(), Default::default()).await.unwrap();
+    assert_eq!(send(&target, vec![again.clone()]).await[0].as_ref().unwrap_err().code, "missing exchange");
+    assert_eq!(
+        send(&target, vec![again]).await[0].as_ref().unwrap_err().code,
+        "unrouted",
+        "it is created again"
+    );
+    for topic in topics {
+        stand.channel.exchange_delete(topic.as_str().into(), Default::default()).await.unwrap();
+    }
+    stand.clear("").await;
 }

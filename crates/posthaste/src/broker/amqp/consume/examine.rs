@@ -126,6 +126,9 @@ impl AmqpBroker {
         Ok(match exchange(&self.publishing, name, kind).await? {
             State::AsWanted => Finding::ok(check, format!("{name:?} is there and durable")),
             State::Hidden => Finding::ok(check, format!("{name:?} is there; more this user may not see")),
+            State::Missing if self.settings.publishing.create_exchange => {
+                Finding::ok(check, format!("{name:?} is not there yet; it is created with the first event"))
+            }
             State::Missing => {
                 let seen = format!("there is no exchange {name:?}, and the lane waits for it");
                 Finding::failure(check, seen, Mend::command(declare))

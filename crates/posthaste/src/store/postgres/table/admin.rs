@@ -215,6 +215,7 @@ fn seen(row: &Row) -> Db<Seen> {
         progress: Progress {
             status: row.try_get(STATUS)?,
             last_error: row.try_get(STATUS + 1)?,
+            delivered_at: maybe_time(row, STATUS + 2)?,
             changed_at: maybe_time(row, STATUS + 3)?,
             now: maybe_time(row, STATUS + 5)?.unwrap_or_default(),
         },

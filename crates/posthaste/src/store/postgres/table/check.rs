@@ -1,7 +1,7 @@
 //! Looks at the table: what it has, what it lacks, and what this user may do with it.
 
 use posthaste_core::lane::{LaneSpec, Order};
-use posthaste_core::table::{Column, Found, Kind, PostgresTableSql, Profile, Shape};
+use posthaste_core::table::{Column, Found, Kind, PostgresTableSql, Present, Profile, Shape, not_ready};
 use posthaste_core::{Error, Result};
 use tokio_postgres::Row;
 
@@ -25,11 +25,7 @@ struct Described {
 /// # Errors
 /// `Unavailable` while there is no such table, `Config` for everything that is missing, wrong or forbidden.
 pub(super) async fn check(client: &Connection, profile: &Profile) -> Result<(Shape, bool)> {
-    let name = profile.table.quoted();
-    let (pending, delivering) = (profile.states.pending.literal(), profile.states.delivering.literal());
-    let asked = client.query_typed(PostgresTableSql::columns(), &args![name, pending, delivering]).await;
-    let rows = asked.map_err(explain)?;
-    let columns = rows.iter().map(describe).collect::<Db<Vec<_>>>().map_err(explain)?;
+    let columns = columns(client, profile).await.map_err(explain)?;
     let table = profile.table.to_string();
     let Some(first) = columns.first() else { return Err(absent(&table)) };
     let is_plain_table = first.is_plain_table;
@@ -47,7 +43,24 @@ pub(super) async fn check(client: &Connection, profile: &Profile) -> Result<(Sha
         }
         Err(missing) => problems.extend(missing),
     }
-    Err(Error::config(problems.join("; ")))
+    Err(not_ready(profile, &problems))
+}
+
+/// The table as it is; `None` while there is none.
+pub(super) async fn present(client: &Connection, profile: &Profile) -> Db<Option<Present>> {
+    let columns: Vec<_> = columns(client, profile).await?.into_iter().map(|column| column.found).collect();
+    if columns.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Present { columns, indexes: indexes(client, profile).await?.columns }))
+}
+
+/// What the catalog says of the table's columns; nothing while there is no such table.
+async fn columns(client: &Connection, profile: &Profile) -> Db<Vec<Described>> {
+    let name = profile.table.quoted();
+    let (pending, delivering) = (profile.states.pending.literal(), profile.states.delivering.literal());
+    let rows = client.query_typed(PostgresTableSql::columns(), &args![name, pending, delivering]).await?;
+    rows.iter().map(describe).collect()
 }
 
 fn describe(row: &Row) -> Db<Described> {
@@ -126,8 +139,8 @@ pub(super) fn no_right(table: &str) -> Error {
 }
 
 /// The indexes of the table that can be used; of one on an expression, that it is there.
-pub(super) async fn indexes(client: &Connection, shape: &Shape) -> Db<Indexes> {
-    let table = shape.profile.table.quoted();
+pub(super) async fn indexes(client: &Connection, profile: &Profile) -> Db<Indexes> {
+    let table = profile.table.quoted();
     let text = "SELECT array(SELECT coalesce(a.attname::text, '') FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k (number, place)
             LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number AND k.number > 0
             ORDER BY k.place)

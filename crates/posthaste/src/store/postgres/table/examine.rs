@@ -20,7 +20,7 @@ pub(super) async fn examine(
 ) -> Vec<Finding> {
     let (shape, profile) = (sql.shape(), &sql.shape().profile);
     let mut found = asked("indexes", ASK_WITHIN, async {
-        let indexes = check::indexes(&connections.get().await?, shape).await.map_err(explain)?;
+        let indexes = check::indexes(&connections.get().await?, profile).await.map_err(explain)?;
         Ok(indexes.findings(shape, lanes, &postgres_table_ddl(profile)))
     })
     .await;

@@ -26,7 +26,9 @@ use posthaste_core::lane::LaneSpec;
 use posthaste_core::publisher::Published;
 use posthaste_core::review::{AuditEntry, AuditPicker, Audited};
 use posthaste_core::signal::Signal;
-use posthaste_core::table::{AuditSql, Column, PostgresTableSql, Profile, Shape};
+use posthaste_core::table::{
+    AuditSql, Column, PostgresTableSql, Present, Profile, Shape, postgres_lacking_ddl, postgres_table_ddl,
+};
 use posthaste_core::time::Timestamp;
 use posthaste_core::{Error, Result};
 
@@ -108,6 +110,17 @@ impl Driver for Postgres {
     async fn look(&self, profile: &Profile) -> Result<PostgresTableSql> {
         let (shape, has_order_index) = asked!(self.connections, |on| check::check(on, profile))?;
         Ok(PostgresTableSql::new(shape, has_order_index))
+    }
+
+    async fn present(&self, profile: &Profile) -> Result<Option<Present>> {
+        asked!(self.connections, |on| async { check::present(on, profile).await.map_err(explain) })
+    }
+
+    fn ddl(profile: &Profile, present: Option<&Present>) -> String {
+        match present {
+            Some(present) => postgres_lacking_ddl(profile, present),
+            None => postgres_table_ddl(profile),
+        }
     }
 
     async fn warn(&self, sql: &PostgresTableSql, lane: &LaneSpec) -> Result<()> {

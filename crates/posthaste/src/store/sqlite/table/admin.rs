@@ -135,9 +135,10 @@ fn seen(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<Seen> {
         progress: Progress {
             status: row.get(STATUS)?,
             last_error: row.get(STATUS + 1)?,
-            changed_at: maybe_time(row, STATUS + 2)?,
+            delivered_at: maybe_time(row, STATUS + 2)?,
+            changed_at: maybe_time(row, STATUS + 3)?,
             now,
         },
-        payload_bytes: row.get::<_, Option<i64>>(STATUS + 3)?.map(i64::unsigned_abs),
+        payload_bytes: row.get::<_, Option<i64>>(STATUS + 4)?.map(i64::unsigned_abs),
     })
 }

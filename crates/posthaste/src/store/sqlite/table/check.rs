@@ -1,6 +1,6 @@
 //! Looks at the table: what it has, and what it lacks.
 
-use posthaste_core::table::{Column, Found, Kind, Profile, Shape};
+use posthaste_core::table::{Column, Found, Kind, Profile, Shape, not_ready};
 use posthaste_core::{Error, Result};
 use rusqlite::Connection;
 
@@ -46,5 +46,5 @@ pub(super) fn shape(profile: Profile, found: &[Found]) -> Result<Shape> {
             profile.table
         )));
     }
-    Shape::of(profile, found, true).map_err(|problems| Error::config(problems.join("; ")))
+    Shape::of(profile.clone(), found, true).map_err(|problems| not_ready(&profile, &problems))
 }

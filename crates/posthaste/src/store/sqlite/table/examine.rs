@@ -22,7 +22,8 @@ pub(super) async fn examine(table: &Sqlite, sql: &SqliteTableSql, lanes: &[LaneS
     found
 }
 
-fn indexes(connection: &Connection, table: &str) -> rusqlite::Result<Indexes> {
+/// The indexes of a table.
+pub(super) fn indexes(connection: &Connection, table: &str) -> rusqlite::Result<Indexes> {
     let mut statement = connection.prepare(
         "SELECT l.name, coalesce(i.name, '') FROM pragma_index_list(?1) l, pragma_index_info(l.name) i ORDER BY l.name, i.seqno",
     )?;

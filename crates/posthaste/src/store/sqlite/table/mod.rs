@@ -22,7 +22,10 @@ use posthaste_core::pattern::Pattern;
 use posthaste_core::publisher::Published;
 use posthaste_core::review::{AuditEntry, AuditPicker, Audited};
 use posthaste_core::signal::Signal;
-use posthaste_core::table::{AuditSql, Column, Profile, Shape, SqliteTableSql, TOPIC_FUNCTION};
+use posthaste_core::table::{
+    AuditSql, Column, Present, Profile, Shape, SqliteTableSql, TOPIC_FUNCTION, sqlite_lacking_ddl,
+    sqlite_table_ddl,
+};
 use posthaste_core::time::{Clock, Timestamp};
 use posthaste_core::{Error, Result};
 use rusqlite::functions::FunctionFlags;
@@ -150,6 +153,23 @@ impl Driver for Sqlite {
         let wanted = profile.clone();
         let found = self.read(move |connection| check::columns(connection, &wanted)).await?;
         Ok(Arc::new(SqliteTableSql::new(check::shape(profile.clone(), &found)?)))
+    }
+
+    async fn present(&self, profile: &Profile) -> Result<Option<Present>> {
+        let wanted = profile.clone();
+        let present = move |connection: &Connection| {
+            let columns = check::columns(connection, &wanted)?;
+            let indexes = examine::indexes(connection, wanted.table.name())?.columns;
+            Ok(Some(Present { columns, indexes }).filter(|present| !present.columns.is_empty()))
+        };
+        self.read(present).await
+    }
+
+    fn ddl(profile: &Profile, present: Option<&Present>) -> String {
+        match present {
+            Some(present) => sqlite_lacking_ddl(profile, present),
+            None => sqlite_table_ddl(profile),
+        }
     }
 
     async fn warn(&self, _: &Self::Sql, _: &LaneSpec) -> Result<()> {
