@@ -251,7 +251,7 @@ mod tests {
         let pace = || BodyPace::new(BEHIND, 1_000);
         assert_eq!(lasts(pace(), 0).await, Some(10), "a pause");
         assert_eq!(lasts(pace(), 1).await, Some(11), "a drip");
-        assert_eq!(lasts(pace(), 500).await, Some(20), "half as fast as it must be");
+        assert_eq!(lasts(pace(), 500).await, Some(19), "half as fast as it must be");
         assert_eq!(lasts(pace(), 1_000).await, None, "just as fast");
     }
 
