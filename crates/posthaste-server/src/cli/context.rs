@@ -1,7 +1,7 @@
 //! What every verb needs: the configuration, how to answer, and the way to the events.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use clap::ValueEnum;
 use posthaste::admin::Actor;
@@ -9,10 +9,13 @@ use posthaste::schema::Backend;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::actor;
-use super::client::Client;
+use super::client::{Client, Found};
+use super::output;
 use super::way::Way;
 use crate::config::{self, Config, Environment, Flag};
 use crate::exit::{Code, Failure};
+use crate::keys;
+use crate::proof::store_id;
 use crate::record::Keeper;
 use crate::supervisor::Supervisor;
 
@@ -58,6 +61,8 @@ pub(super) struct Context {
     pub(super) config: Arc<Config>,
     environment: Environment,
     globals: Globals,
+    /// Says once why the key file is not used.
+    key_told: Once,
 }
 
 /// The way to the events: through a server that runs, or straight to the store.
@@ -68,7 +73,7 @@ pub(super) enum Access {
 
 impl Context {
     pub(super) fn new(config: Config, environment: Environment, globals: Globals) -> Self {
-        Self { config: Arc::new(config), environment, globals }
+        Self { config: Arc::new(config), environment, globals, key_told: Once::new() }
     }
 
     /// What is worth saying about the environment.
@@ -116,10 +121,17 @@ impl Context {
         config::store::open_existing(&self.config).await.map_err(open_failure)
     }
 
-    /// The way of a command: through the server that `--server` names, else straight to the store.
+    /// The way of a command: through the server that `--server` names, else straight to the store, and only where there is none
+    /// through the server at the configured address. So a command needs no right over REST beside its own store, and acts on
+    /// the store that [`Context::access`] looks at.
     pub(super) async fn way(&self) -> Result<Way, Failure> {
         if let Some(url) = &self.globals.server {
             return Ok(Way::Server { client: Client::new(url, self.api_key()?)?, broker: None });
+        }
+        if !self.has_store()
+            && let Some(client) = self.server_beside().await?
+        {
+            return Ok(Way::Server { client, broker: None });
         }
         let is_table = self.config.store.table.is_some();
         Ok(Way::Store { store: self.existing_store().await?, is_table })
@@ -156,19 +168,59 @@ impl Context {
         self.config.store.database_file().filter(|file| matches!(file.try_exists(), Ok(false)))
     }
 
-    /// `--server` asks that server; `--store` goes to the store; with neither, the configured address is asked, and the
-    /// store if nobody listens there.
+    /// The way to look and to publish: `--server` asks that server and `--store` goes straight to the store. With neither, the
+    /// server at the configured address is asked, if it proves that it serves this very store, or if there is none here.
     pub(super) async fn access(&self, may_create: bool) -> Result<Access, Failure> {
         if let Some(url) = &self.globals.server {
             return Ok(Access::Server(Client::new(url, self.api_key()?)?));
         }
-        if self.globals.store.is_none()
-            && let Some(client) = Client::find(self.config.server.listen, self.api_key()?).await
+        if !self.names_store()
+            && let Some(client) = self.server_beside().await?
         {
             return Ok(Access::Server(client));
         }
         let store = if may_create { self.store().await } else { self.existing_store().await };
         store.map(Access::Store)
+    }
+
+    /// Whether there is a store without asking a server: one that somebody named, or the default file in this folder.
+    fn has_store(&self) -> bool {
+        self.config.store.is_url_set || self.missing_file().is_none()
+    }
+
+    /// The server at the configured address, if it may be asked instead of the store: it serves this very store, or there is
+    /// none here. One of another project on this machine is never asked in place of a store.
+    async fn server_beside(&self) -> Result<Option<Client>, Failure> {
+        // No server keeps a table of somebody else.
+        if self.config.store.table.is_some() {
+            return Ok(None);
+        }
+        match Client::find(self.config.server.listen, self.api_key()?).await {
+            Found::Nobody => Ok(None),
+            Found::Proven { client, .. } if !self.has_store() => Ok(Some(client)),
+            Found::Proven { client, store: Some(store) } => {
+                let ours = config::store::identity(&self.config).await;
+                Ok((ours.as_deref().map(store_id) == Some(store)).then_some(client))
+            }
+            Found::Unproven(failure) if !self.has_store() => Err(failure),
+            Found::Proven { .. } | Found::Unproven(_) => Ok(None),
+        }
+    }
+
+    /// What to say beside a failure of the store: a server that could not be asked may hold an embedded one.
+    pub(super) async fn hint(&self, failure: &Failure) -> Option<String> {
+        let is_embedded = self.config.store.database_file().is_some();
+        if failure.code() != Code::Store || !is_embedded || self.globals.server.is_some() {
+            return None;
+        }
+        let listen = self.config.server.listen;
+        match Client::find(listen, self.api_key().ok()?).await {
+            Found::Unproven(_) => Some(format!(
+                "a server listens on {listen} that did not prove that it knows the API key of this store; if it holds the file, ask it \
+                 with its key (--key-file FILE or POSTHASTE_API_KEY), or stop it"
+            )),
+            Found::Proven { .. } | Found::Nobody => None,
+        }
     }
 
     /// Verbs that are done here must not look as if they had asked a server.
@@ -186,16 +238,21 @@ impl Context {
         self.globals.key_file.clone().or_else(|| self.config.store.key_file())
     }
 
+    /// The API key: of the file that is named, else of the environment, else of the file beside the store. That one is not used
+    /// if it may be somebody else's, and says so.
     fn api_key(&self) -> Result<Option<SecretString>, Failure> {
-        let read = |file: &PathBuf| std::fs::read_to_string(file).map(|text| SecretString::from(text.trim()));
         if let Some(file) = &self.globals.key_file {
-            let told = |error| Failure::usage(format!("read the API key from {}: {error}", file.display()));
-            return read(file).map(Some).map_err(told);
+            let told = |refused| Failure::usage(format!("read the API key: {refused}"));
+            return keys::file::named(file).map(Some).map_err(told);
         }
         if let Some(key) = self.environment.api_key() {
             return Ok(Some(SecretString::from(key)));
         }
-        Ok(self.config.store.key_file().and_then(|file| read(&file).ok()))
+        let Some(file) = self.config.store.key_file() else { return Ok(None) };
+        Ok(keys::file::own(&file).unwrap_or_else(|refused| {
+            self.key_told.call_once(|| output::note(&format!("the API key is not used: {refused}")));
+            None
+        }))
     }
 }
 

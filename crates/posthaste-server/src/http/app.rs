@@ -11,6 +11,7 @@ use super::health::{Readiness, Watched};
 use super::jobs::Jobs;
 use super::letters::Letters;
 use super::metrics::Metrics;
+use super::proof::Prover;
 use super::publish::Budget;
 use crate::config::payload::LaneLimits;
 use crate::config::scope::Operator;
@@ -50,6 +51,7 @@ pub struct App {
     pub(super) keyring: Arc<dyn Keyring>,
     pub(super) limits: Limits,
     pub(super) keys: KnownKeys,
+    pub(super) prover: Prover,
     pub(super) readiness: Readiness,
     pub(super) watched: Watched,
     pub(super) letters: Letters,
@@ -107,9 +109,22 @@ impl App {
         watched: Watched,
     ) -> Self {
         let bodies = Budget::new(limits.json_bytes_max());
-        let (keys, readiness) = (KnownKeys::default(), Readiness::default());
+        let (keys, prover, readiness) = (KnownKeys::default(), Prover::default(), Readiness::default());
         let jobs = Jobs::default();
-        Self { store, is_table, keyring, limits, keys, readiness, watched, letters, jobs, bodies, metrics }
+        Self {
+            store,
+            is_table,
+            keyring,
+            limits,
+            keys,
+            prover,
+            readiness,
+            watched,
+            letters,
+            jobs,
+            bodies,
+            metrics,
+        }
     }
 }
 

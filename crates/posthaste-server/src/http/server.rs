@@ -49,6 +49,10 @@ pub struct ConnectionLimits {
     pub grace: Duration,
 }
 
+/// The server's end of the connection; in every request. A socket that listens on all addresses has one for each connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LocalAddress(pub(super) SocketAddr);
+
 /// Who is connected; in every request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer(pub(super) SocketAddr);
@@ -164,6 +168,8 @@ async fn converse(
     ending: CancellationToken,
     _permit: OwnedSemaphorePermit,
 ) {
+    // A connection without one is gone already.
+    let Ok(local) = stream.local_addr().map(LocalAddress) else { return };
     let open = gauge!(metric::HTTP_CONNECTIONS);
     open.increment(1);
     let activity = Activity::default();
@@ -172,6 +178,7 @@ async fn converse(
         let busy = activity.begin();
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(local);
         let answer = router.clone().call(request);
         async move {
             let answer = answer.await;

@@ -10,5 +10,6 @@ pub(crate) mod jobs;
 pub(crate) mod letters;
 pub(crate) mod look;
 pub(crate) mod openapi;
+pub(crate) mod proof;
 pub(crate) mod publish;
 pub(crate) mod stand;
