@@ -22,9 +22,7 @@ fn verbs_find_the_server_and_its_key_by_themselves() {
     assert_eq!(by_server["events"][0]["id"], id);
     assert_eq!(by_server, folder.json(&["event", "list"]), "the store answers with the same document");
     assert_eq!(run(&["lane", "list", "--output", "json"]).json()["lanes"], Value::Array(vec![]));
-    let nobody = run(&["event", "show", "nobody"]);
-    assert_eq!(nobody.code, 6, "{}", nobody.stderr);
-    assert!(nobody.stderr.contains("nobody"), "{}", nobody.stderr);
+    run(&["event", "show", "nobody"]).assert_failed(6, &["nobody"]);
     running.signal("TERM");
     assert_eq!(running.code(), 0);
 }

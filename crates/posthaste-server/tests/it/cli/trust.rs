@@ -45,7 +45,7 @@ fn ids(folder: &Folder) -> Vec<String> {
 }
 
 /// How often a command said that it went through this server.
-fn through(answer: &Answer, address: impl ToString) -> usize {
+pub(crate) fn through(answer: &Answer, address: impl ToString) -> usize {
     let line = format!("through http://{}", address.to_string());
     answer.stderr.lines().filter(|said| **said == line).count()
 }

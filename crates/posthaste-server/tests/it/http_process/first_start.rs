@@ -82,10 +82,10 @@ async fn stdout_has_nothing_but_what_a_lane_delivers_and_the_key_is_in_no_log() 
     let published = Command::new(env!("CARGO_BIN_EXE_posthaste"))
         .args(publish)
         .current_dir(folder.path())
-        .status()
+        .output()
         .await
         .unwrap();
-    assert!(published.success());
+    assert!(published.status.success(), "{published:?}");
     eventually("the lane delivers to stdout", || read(&stdout).ends_with('\n')).await;
     child.kill().await.unwrap();
     for line in read(&stdout).lines() {
@@ -106,7 +106,9 @@ async fn a_terminal_shows_the_key() {
         let binary = env!("CARGO_BIN_EXE_posthaste");
         let line = format!("{binary} serve --listen 127.0.0.1:0{redirected}");
         let mut command = Command::new("script");
-        command.args(["--quiet", "--return", "--command", &line, "typescript"]).current_dir(folder.path());
+        command
+            .args(["--quiet", "--flush", "--return", "--command", &line, "typescript"])
+            .current_dir(folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
         let Ok(mut child) = command.spawn() else {
             skip::say(trial, "script (of util-linux) is missing, so there is no terminal");
