@@ -11,8 +11,8 @@ pub trait Schema: Send + Sync {
     /// Brings the tables to this binary's version; answers the versions that were applied. Safe to call from several
     /// processes at once.
     fn migrate(&self) -> BoxFuture<'_, Result<Vec<u32>>>;
-    /// Names the very tables that are open, so that two processes can find out whether they work on the same ones. Two stores
-    /// never have one name; `None` where there is none that is strong enough.
+    /// The identity of the open tables. Two processes compare it to find out whether they work on the same
+    /// store. `None` where the database has no identity that is strong enough.
     fn identity(&self) -> BoxFuture<'_, Result<Option<String>>> {
         Box::pin(async { Ok(None) })
     }
@@ -57,8 +57,8 @@ pub trait Keyring: Send + Sync {
     fn name_of<'a>(&'a self, hash: &'a [u8; 32]) -> BoxFuture<'a, Result<Option<String>>>;
     /// How many keys there are.
     fn count(&self) -> BoxFuture<'_, Result<u64>>;
-    /// The hashes of the newest keys, at most `limit` of them: with the hash of a key a server proves to the key's owner
-    /// that it knows the key.
+    /// The hashes of the newest keys, at most `limit` of them. A server proves with a key's hash that it
+    /// knows the key.
     fn hashes(&self, limit: u32) -> BoxFuture<'_, Result<Vec<[u8; 32]>>>;
 }
 

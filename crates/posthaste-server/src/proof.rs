@@ -1,31 +1,32 @@
-//! How a server proves itself before the command line shows it a key or an event.
+//! How a server proves itself before the command line sends it a key or an event.
 //!
-//! While a server is down, any user of the machine can listen on its port. So the client asks a question first, on the very
-//! connection that it is going to use:
+//! While a server is down, any user of the machine can listen on its port. So the client asks a question
+//! first, on the connection that it uses for its request:
 //!
 //! ```text
 //! client                                              server
 //!   │  tag of the key, 32 random bytes (nonce)           │
 //!   ├───────────────────────────────────────────────────►│  finds the hash of the key by its tag
 //!   │  store, known, proof                               │
-//!   │◄───────────────────────────────────────────────────┤  proof = HMAC(hash of the key, nonce, store, address, port)
+//!   │◄───────────────────────────────────────────────────┤  proof = HMAC(hash, nonce, store, address, port)
 //!   │  key, event                                        │
 //!   ├───────────────────────────────────────────────────►│
 //! ```
 //!
-//! * The server takes address and port from the connection that it accepted, the client from the connection that it dialled.
-//!   A program that listens elsewhere and passes the question on gets a proof for the server's address, not for its own.
-//!   Behind a port mapping or a proxy the proof fails for the same reason: only https can help there.
-//! * The tag is a part of a hash of the key's hash: nobody can compute a proof, a hash or a key from it.
-//! * `known` is about the nonce alone. It proves nothing about who answers; with it the client can tell "somebody stands
-//!   between" from "this key is of another server".
+//! * The server takes address and port from the connection that it accepted, and the client from the
+//!   connection that it dialled. A program that listens elsewhere and forwards the question gets a proof for
+//!   the server's address, not for its own. Behind a port mapping or a proxy the proof fails for the same
+//!   reason: https is needed there.
+//! * The tag is a part of a hash of the key's hash. It does not help to compute a proof, the hash or the key.
+//! * `known` covers the nonce only. It does not prove which program answers. It lets the client tell a
+//!   forwarded answer from an unknown key, so that the error says what to do.
 //! * A server that does not know the key answers with bytes that look the same.
-//! * The hash proves the server to the client and never the client to the server: a request still needs the key itself. Who
-//!   can read the table of keys can pose as the server, and cannot ask it anything.
+//! * The hash never authorises a client: a request still needs the key itself. A user who can read the table
+//!   of keys can pose as the server, and cannot send it requests.
 //!
-//! What it cannot tell: loopback addresses are the same on every machine. If two machines serve one store on the same loopback
-//! port, somebody with an account on both can pass a question from one to the other. The same fact lets a tunnel from a
-//! loopback port to the same port of another machine work.
+//! The limit: loopback addresses are the same on every machine. If servers of one store listen on the same
+//! loopback port of two machines, a user with accounts on both can forward a question from one to the other.
+//! For the same reason a tunnel from a loopback port to the same port of another machine works.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -43,10 +44,10 @@ pub(crate) const PATH: &str = "/v1/proof";
 
 /// A key's hash, as the store keeps it.
 pub(crate) type KeyHash = [u8; 32];
-/// What a key is called without showing it.
+/// Names a key without showing it.
 pub(crate) type Tag = [u8; 8];
 
-/// What is computed for one purpose is of no use for another.
+// One label for each purpose, so that a value for one purpose is not valid for another.
 const TAG: &[u8] = b"posthaste: tag of a key, 1";
 const KNOWN: &[u8] = b"posthaste: server knows the key, 1";
 const PROOF: &[u8] = b"posthaste: server is at this address, 1";
@@ -63,11 +64,11 @@ pub(crate) struct Question {
 /// What an answer is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It comes from a server that knows the key and accepted this very connection.
+    /// It comes from a server that knows the key and accepted this connection.
     Proven,
-    /// It comes from a server that knows the key, but accepted another connection: somebody stands between.
+    /// It comes from a server that knows the key and accepted another connection: a program stands between.
     Elsewhere,
-    /// It comes from somebody who does not know the key.
+    /// It comes from a program that does not know the key.
     Unknown,
 }
 
@@ -104,7 +105,7 @@ impl Question {
         }
     }
 
-    /// Judges an answer that came from where this client dialled.
+    /// Judges an answer that came on a connection to this address.
     pub(crate) fn judge(&self, hash: &KeyHash, answer: &ProofDocument, dialled: SocketAddr) -> Verdict {
         let is = |said: &str, meant: [u8; 32]| {
             decoded::<32>(said).is_some_and(|said| bool::from(said.ct_eq(&meant)))
@@ -123,7 +124,7 @@ impl Question {
     }
 
     fn proof(&self, hash: &KeyHash, store: Option<&str>, at: SocketAddr) -> [u8; 32] {
-        // One form for 127.0.0.1 and ::ffff:127.0.0.1: a socket for both kinds of addresses knows the latter only.
+        // One form for 127.0.0.1 and ::ffff:127.0.0.1, as an IPv6 listener sees only the latter.
         let ip = match at.ip() {
             IpAddr::V4(ip) => ip.to_ipv6_mapped(),
             IpAddr::V6(ip) => ip,
@@ -133,18 +134,19 @@ impl Question {
     }
 }
 
-/// What a key with this hash is called without showing it.
+/// The tag of the key with this hash.
 pub(crate) fn tag(hash: &KeyHash) -> Tag {
     let [a, b, c, d, e, f, g, h, ..] = digest(TAG, hash);
     [a, b, c, d, e, f, g, h]
 }
 
-/// A store's identity as others see it: the same for the same store, and nothing can be read from it.
+/// A hash of a store's identity: two servers of one store have the same.
 pub(crate) fn store_id(identity: &str) -> String {
     BASE64.encode(digest(STORE, identity.as_bytes()))
 }
 
-/// The hash that stands in for that of a key which is not known: always the same for one tag, as that of a known key would be.
+/// Stands in for the hash of an unknown key. It is always the same for one tag, as the hash of a known key
+/// is.
 pub(crate) fn decoy(secret: &[u8; 32], tag: &Tag) -> KeyHash {
     mac(secret, &[DECOY, tag])
 }
@@ -161,11 +163,11 @@ pub(crate) fn random() -> Result<[u8; 32]> {
 }
 
 fn digest(label: &[u8], bytes: &[u8]) -> [u8; 32] {
-    // A label ends where its length says, as a field does.
     Sha256::new().chain_update(length(label)).chain_update(label).chain_update(bytes).finalize().into()
 }
 
-/// The HMAC-SHA256 of these fields. Each has its length before it, so that no two lists of fields look the same.
+/// The HMAC-SHA256 of these fields. Each has its length before it, so that two lists of fields never look the
+/// same.
 fn mac(key: &[u8; 32], fields: &[&[u8]]) -> [u8; 32] {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("an HMAC takes a key of any length");
     for field in fields {
@@ -180,7 +182,7 @@ fn length(field: &[u8]) -> [u8; 8] {
 }
 
 fn decoded<const N: usize>(text: &str) -> Option<[u8; N]> {
-    // Twice the length is more than enough: what is longer is not even looked at.
+    // A longer text is not decoded beyond this, and is refused by its length.
     BASE64.decode(text.get(..text.len().min(2 * N))?).ok()?.try_into().ok()
 }
 

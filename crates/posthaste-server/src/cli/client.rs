@@ -1,7 +1,8 @@
-//! A small HTTP client for the server's own REST: plain HTTP, one request per connection, and nothing is sent before the server
-//! has proven itself on that connection ([`crate::proof`]).
+//! A small HTTP client for the server's own REST: plain HTTP, one request per connection.
 //!
-//! With https a certificate would prove the server instead; this client does not speak it yet.
+//! The server proves itself on each connection before it receives a key, a path or an event
+//! ([`crate::proof`]). With https the certificate would prove the server instead. This client does not speak
+//! https yet.
 
 mod exchange;
 
@@ -15,7 +16,7 @@ use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use self::exchange::{Ask, Distrust, Peer, Trouble};
+use self::exchange::{Ask, Distrust, Remote, Trouble};
 use super::filter::encoded;
 use super::output;
 use crate::exit::{Code, Failure};
@@ -33,27 +34,27 @@ pub(super) enum Given {
     Job(JobDocument),
 }
 
-/// Who listens at the configured address.
-pub(super) enum Found {
-    /// Nobody, or a program that does not speak as our server does.
-    Nobody,
-    /// Somebody who may be a server of ours and did not prove it, and the failure that says so.
+/// What listens at the configured address.
+pub(super) enum FoundServer {
+    /// Nothing, or a program that does not speak our REST.
+    Nothing,
+    /// A program that may be our server and did not prove it, with the failure that says so.
     Unproven(Failure),
     /// A server that knows our key.
     Proven {
-        /// Asks that server, and no longer if it serves another store.
+        /// Asks that server, for as long as it serves the same store.
         client: Client,
-        /// Which store it serves, if that has an identity.
+        /// The identity of the store that it serves, if the store has one.
         store: Option<String>,
     },
 }
 
 /// Talks to one server.
 pub(super) struct Client {
-    peer: Peer,
-    /// The store that it must serve; `None`: any.
+    remote: Remote,
+    /// The store that the server must serve; `None`: any.
     store: Option<String>,
-    /// Says once that answers came through the server.
+    /// Whether the command has said that its answers come through the server.
     told: Once,
 }
 
@@ -62,7 +63,8 @@ impl Client {
     pub(super) fn new(url: &str, key: Option<SecretString>) -> Result<Self, Failure> {
         if url.starts_with("https:") {
             return Err(Failure::usage(
-                "ask the server: https:// is not in this build yet; run the command where the server runs, with http://HOST:PORT",
+                "ask the server: https:// is not in this build yet; run the command where the server runs, \
+                 with http://HOST:PORT",
             ));
         }
         let authority = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
@@ -73,35 +75,35 @@ impl Client {
         })?;
         let has_port = authority.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok());
         let authority = if has_port { authority.to_owned() } else { format!("{authority}:80") };
-        Ok(Self { peer: Peer { authority, key }, store: None, told: Once::new() })
+        Ok(Self { remote: Remote { authority, key }, store: None, told: Once::new() })
     }
 
-    /// Looks for a server at this address. Whoever listens there learns neither key nor event by that.
-    pub(super) async fn find(mut address: SocketAddr, key: Option<SecretString>) -> Found {
+    /// Looks for a server at this address. A program that listens there learns neither the key nor an event.
+    pub(super) async fn find(mut address: SocketAddr, key: Option<SecretString>) -> FoundServer {
         match address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
             IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
             _ => {}
         }
-        let peer = Peer { authority: address.to_string(), key };
-        let Ok(proven) = timeout(FIND_TIMEOUT, peer.prove()).await else {
-            return Found::Unproven(peer.failure(&Trouble::late("prove itself")));
+        let remote = Remote { authority: address.to_string(), key };
+        let Ok(proven) = timeout(FIND_TIMEOUT, remote.prove()).await else {
+            return FoundServer::Unproven(remote.failure(&Trouble::late("prove itself")));
         };
         match proven {
             Ok(store) => {
-                let client = Self { peer, store: store.clone(), told: Once::new() };
-                Found::Proven { client, store }
+                let client = Self { remote, store: store.clone(), told: Once::new() };
+                FoundServer::Proven { client, store }
             }
             Err(Trouble::Distrusted(Distrust::NoKey)) => {
-                // Without a key there is no question to ask but this one, whose answer anybody can give.
-                let is_ours = timeout(FIND_TIMEOUT, peer.claims_to_be_ours()).await;
+                // Without a key only this question is left. Any program can give the right answer.
+                let is_ours = timeout(FIND_TIMEOUT, remote.claims_to_be_ours()).await;
                 if !matches!(is_ours, Ok(Ok(true))) {
-                    return Found::Nobody;
+                    return FoundServer::Nothing;
                 }
-                Found::Unproven(peer.failure(&Trouble::Distrusted(Distrust::NoKey)))
+                FoundServer::Unproven(remote.failure(&Trouble::Distrusted(Distrust::NoKey)))
             }
-            Err(Trouble::Failed(_) | Trouble::Distrusted(Distrust::Stranger)) => Found::Nobody,
-            Err(trouble) => Found::Unproven(peer.failure(&trouble)),
+            Err(Trouble::Failed(_) | Trouble::Distrusted(Distrust::Stranger)) => FoundServer::Nothing,
+            Err(trouble) => FoundServer::Unproven(remote.failure(&trouble)),
         }
     }
 
@@ -141,19 +143,19 @@ impl Client {
         if status.is_success() {
             self.tell();
             return serde_json::from_slice(body).map_err(|error| {
-                Failure::other(format!("understand the server at {}: {error}", self.peer.authority))
+                Failure::other(format!("understand the server at {}: {error}", self.remote.authority))
             });
         }
         let problem: Option<ProblemDocument> = serde_json::from_slice(body).ok();
         let detail = problem.map_or_else(|| status.to_string(), |problem| problem.detail);
         let failure = match status {
             StatusCode::FORBIDDEN => {
-                Failure::config(format!("ask the server at {}: {detail}", self.peer.authority))
+                Failure::config(format!("ask the server at {}: {detail}", self.remote.authority))
             }
             StatusCode::NOT_FOUND => Failure::nothing(format!("ask the server: {detail}")),
             StatusCode::UNAUTHORIZED => Failure::config(format!(
                 "ask the server at {}: it refused the API key; set POSTHASTE_API_KEY or --key-file, or use --store URL",
-                self.peer.authority
+                self.remote.authority
             )),
             StatusCode::SERVICE_UNAVAILABLE => Failure::new(Code::Store, format!("ask the server: {detail}")),
             status if status.is_client_error() => Failure::usage(format!("ask the server: {detail}")),
@@ -164,17 +166,19 @@ impl Client {
 
     /// Says where answers come from, once per command.
     fn tell(&self) {
-        self.told.call_once(|| output::note(&format!("through http://{}", self.peer.authority)));
+        self.told.call_once(|| output::note(&format!("through http://{}", self.remote.authority)));
     }
 
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<(StatusCode, Bytes), Failure> {
         let ask = Ask { method, path, body, store: self.store.as_deref() };
-        let answer = timeout(REQUEST_TIMEOUT, self.peer.ask(ask)).await;
-        answer.unwrap_or_else(|_| Err(Trouble::late("answer"))).map_err(|trouble| self.peer.failure(&trouble))
+        let answer = timeout(REQUEST_TIMEOUT, self.remote.ask(ask)).await;
+        answer
+            .unwrap_or_else(|_| Err(Trouble::late("answer")))
+            .map_err(|trouble| self.remote.failure(&trouble))
     }
 }
 
-impl Peer {
+impl Remote {
     fn failure(&self, trouble: &Trouble) -> Failure {
         let at = &self.authority;
         match trouble {

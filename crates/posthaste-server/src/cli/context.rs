@@ -9,7 +9,7 @@ use posthaste::schema::Backend;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::actor;
-use super::client::{Client, Found};
+use super::client::{Client, FoundServer};
 use super::output;
 use super::way::Way;
 use crate::config::{self, Config, Environment, Flag};
@@ -61,7 +61,7 @@ pub(super) struct Context {
     pub(super) config: Arc<Config>,
     environment: Environment,
     globals: Globals,
-    /// Says once why the key file is not used.
+    /// Whether the command has said why it does not use the key file.
     key_told: Once,
 }
 
@@ -121,9 +121,9 @@ impl Context {
         config::store::open_existing(&self.config).await.map_err(open_failure)
     }
 
-    /// The way of a command: through the server that `--server` names, else straight to the store, and only where there is none
-    /// through the server at the configured address. So a command needs no right over REST beside its own store, and acts on
-    /// the store that [`Context::access`] looks at.
+    /// The way of a command: through the server that `--server` names, else straight to the store. Where
+    /// there is no store, through the server at the configured address. So a command acts on the store that
+    /// [`Context::access`] looks at, and beside its own store it needs no right over REST.
     pub(super) async fn way(&self) -> Result<Way, Failure> {
         if let Some(url) = &self.globals.server {
             return Ok(Way::Server { client: Client::new(url, self.api_key()?)?, broker: None });
@@ -168,8 +168,9 @@ impl Context {
         self.config.store.database_file().filter(|file| matches!(file.try_exists(), Ok(false)))
     }
 
-    /// The way to look and to publish: `--server` asks that server and `--store` goes straight to the store. With neither, the
-    /// server at the configured address is asked, if it proves that it serves this very store, or if there is none here.
+    /// The way to look and to publish: `--server` asks that server and `--store` goes straight to the store.
+    /// Without both, the server at the configured address is asked if it proves that it serves this store, or
+    /// if there is no store here.
     pub(super) async fn access(&self, may_create: bool) -> Result<Access, Failure> {
         if let Some(url) = &self.globals.server {
             return Ok(Access::Server(Client::new(url, self.api_key()?)?));
@@ -183,31 +184,33 @@ impl Context {
         store.map(Access::Store)
     }
 
-    /// Whether there is a store without asking a server: one that somebody named, or the default file in this folder.
+    /// Whether there is a store beside the server's: one that is configured, or the default file in this
+    /// folder.
     fn has_store(&self) -> bool {
         self.config.store.is_url_set || self.missing_file().is_none()
     }
 
-    /// The server at the configured address, if it may be asked instead of the store: it serves this very store, or there is
-    /// none here. One of another project on this machine is never asked in place of a store.
+    /// The server at the configured address, if it may be asked instead of the store: it serves this store,
+    /// or there is no store here. So the server of another project on this machine never stands in for a
+    /// store.
     async fn server_beside(&self) -> Result<Option<Client>, Failure> {
-        // No server keeps a table of somebody else.
+        // `serve` does not serve outbox tables of other owners.
         if self.config.store.table.is_some() {
             return Ok(None);
         }
         match Client::find(self.config.server.listen, self.api_key()?).await {
-            Found::Nobody => Ok(None),
-            Found::Proven { client, .. } if !self.has_store() => Ok(Some(client)),
-            Found::Proven { client, store: Some(store) } => {
+            FoundServer::Nothing => Ok(None),
+            FoundServer::Proven { client, .. } if !self.has_store() => Ok(Some(client)),
+            FoundServer::Proven { client, store: Some(store) } => {
                 let ours = config::store::identity(&self.config).await;
                 Ok((ours.as_deref().map(store_id) == Some(store)).then_some(client))
             }
-            Found::Unproven(failure) if !self.has_store() => Err(failure),
-            Found::Proven { .. } | Found::Unproven(_) => Ok(None),
+            FoundServer::Unproven(failure) if !self.has_store() => Err(failure),
+            FoundServer::Proven { .. } | FoundServer::Unproven(_) => Ok(None),
         }
     }
 
-    /// What to say beside a failure of the store: a server that could not be asked may hold an embedded one.
+    /// What to say with a failure of the store: an unproven server may hold the file of an embedded one.
     pub(super) async fn hint(&self, failure: &Failure) -> Option<String> {
         let is_embedded = self.config.store.database_file().is_some();
         if failure.code() != Code::Store || !is_embedded || self.globals.server.is_some() {
@@ -215,11 +218,11 @@ impl Context {
         }
         let listen = self.config.server.listen;
         match Client::find(listen, self.api_key().ok()?).await {
-            Found::Unproven(_) => Some(format!(
-                "a server listens on {listen} that did not prove that it knows the API key of this store; if it holds the file, ask it \
+            FoundServer::Unproven(_) => Some(format!(
+                "a server listens on {listen} and did not prove that it knows the API key; if it holds the file, ask it \
                  with its key (--key-file FILE or POSTHASTE_API_KEY), or stop it"
             )),
-            Found::Proven { .. } | Found::Nobody => None,
+            FoundServer::Proven { .. } | FoundServer::Nothing => None,
         }
     }
 
@@ -238,8 +241,8 @@ impl Context {
         self.globals.key_file.clone().or_else(|| self.config.store.key_file())
     }
 
-    /// The API key: of the file that is named, else of the environment, else of the file beside the store. That one is not used
-    /// if it may be somebody else's, and says so.
+    /// The API key: from the file that `--key-file` names, else from the environment, else from the file
+    /// beside the store. If another user may know that one, it is not used, and a note on stderr says why.
     fn api_key(&self) -> Result<Option<SecretString>, Failure> {
         if let Some(file) = &self.globals.key_file {
             let told = |refused| Failure::usage(format!("read the API key: {refused}"));

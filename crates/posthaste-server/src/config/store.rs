@@ -23,7 +23,7 @@ pub const KEY_FILE: &str = "posthaste.key";
 pub struct StoreConfig {
     /// Its address; may hold a password.
     pub url: SecretString,
-    /// Whether somebody wrote that, rather than nobody.
+    /// Whether the URL is configured, and not the default.
     pub is_url_set: bool,
     /// What the names of its tables begin with.
     pub prefix: TablePrefix,
@@ -153,7 +153,8 @@ pub async fn open_existing(config: &Config) -> Result<Arc<dyn Backend>> {
     open_as(config, options).await
 }
 
-/// The identity of the configured store: of an embedded one without opening it. `None` where it has none, or none can be had.
+/// The identity of the configured store. An embedded one is not opened for it. `None` if the store has no
+/// identity, or cannot be reached.
 pub async fn identity(config: &Config) -> Option<String> {
     #[cfg(feature = "sqlite")]
     if let (Some(file), None) = (config.store.database_file(), &config.store.table) {

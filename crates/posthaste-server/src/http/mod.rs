@@ -8,8 +8,8 @@
 //! ```
 //!
 //! [`wire`] has every JSON shape, [`problem`] every error and its status. Everything needs `Authorization: Bearer KEY` but
-//! `/healthz`, `/readyz`, `/startupz`, `/version`, `/openapi.json` and `/v1/proof`; `/metrics` and `/stats` need it too, except on the admin address, which the operator opens on
-//! purpose and must not expose.
+//! `/healthz`, `/readyz`, `/startupz`, `/version`, `/openapi.json` and `/v1/proof`; `/metrics` and `/stats`
+//! need it too, except on the admin address, which the operator opens on purpose and must not expose.
 
 mod app;
 mod audit;

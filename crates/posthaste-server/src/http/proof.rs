@@ -1,7 +1,8 @@
 //! `GET /v1/proof`: the server proves to the owner of a key that it knows the key. [`crate::proof`] says how.
 //!
-//! Anybody may ask, so it is cheap: hashes are kept for a few seconds, an unknown key makes at most one request wait for the
-//! store at a time, and nothing is remembered about who asked.
+//! The route needs no key, so it is cheap. The server keeps the hashes of its keys for a few seconds.
+//! Requests about unknown keys ask the store one at a time and share its answer, and leave nothing behind in
+//! memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -23,7 +24,7 @@ use crate::proof::{KeyHash, Question, Tag, decoy, random, store_id, tag};
 
 /// How long hashes and the store's identity are believed without asking the store.
 const BELIEVED_FOR: Duration = Duration::from_secs(5);
-/// How many keys are known here; the server cannot prove that it knows an older one.
+/// At most this number of keys is read, the newest first. The server cannot prove that it knows an older key.
 const KEYS_MAX: u32 = 10_000;
 
 /// What the query says.
@@ -34,7 +35,7 @@ struct Asked {
     nonce: String,
 }
 
-/// Answers a question. An unknown key is answered like a known one, with a proof that convinces nobody.
+/// Answers a question. For an unknown key the answer looks the same, and its proof does not hold.
 pub(super) async fn prove(
     State(app): State<Arc<App>>,
     request: Request,
@@ -44,7 +45,7 @@ pub(super) async fn prove(
         let detail = "key must be the 8 bytes of a key's tag and nonce 32 random bytes, both in base64url without padding";
         Problem::new(Kind::Malformed, detail)
     })?;
-    // Never what the request says: a program that stands between could write anything there.
+    // Never from the request: a program that stands between can write anything there.
     let Some(LocalAddress(address)) = request.extensions().get::<LocalAddress>().copied() else {
         return Err(Problem::new(Kind::Internal, "the server does not know its own address"));
     };
@@ -75,8 +76,8 @@ struct Known {
 }
 
 impl Prover {
-    /// What is known: at most a few seconds old, and if this tag is not among it, not older than this call. So a key that was
-    /// just added works at once, and requests about unknown keys share one look at the store.
+    /// The keys and the store's identity, at most a few seconds old. If this tag is not among them, they are
+    /// not older than this call: so a key that was just added works at once.
     async fn known<S: Schema + ?Sized>(
         &self,
         tag: &Tag,
@@ -116,7 +117,7 @@ impl Prover {
         let hashes = keyring.hashes(KEYS_MAX).await?;
         let identity = match store.identity().await {
             Err(error) if error.retryable() => return Err(error),
-            // A user without the right to ask: the key can be proven, and that it is this store cannot.
+            // This database user may not ask. The server still proves that it knows the key.
             Err(error) => {
                 tracing::debug!(%error, "the identity of the store is not known");
                 None

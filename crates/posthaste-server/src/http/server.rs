@@ -49,7 +49,8 @@ pub struct ConnectionLimits {
     pub grace: Duration,
 }
 
-/// The server's end of the connection; in every request. A socket that listens on all addresses has one for each connection.
+/// The server's end of the connection; in every request. A listener on all addresses has another one for each
+/// of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LocalAddress(pub(super) SocketAddr);
 
@@ -168,7 +169,7 @@ async fn converse(
     ending: CancellationToken,
     _permit: OwnedSemaphorePermit,
 ) {
-    // A connection without one is gone already.
+    // A connection without a local address is closed already.
     let Ok(local) = stream.local_addr().map(LocalAddress) else { return };
     let open = gauge!(metric::HTTP_CONNECTIONS);
     open.increment(1);

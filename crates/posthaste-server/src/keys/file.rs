@@ -1,8 +1,9 @@
 //! The file that holds an API key: who may have written it, and how it is read and written.
 //!
-//! Whoever wrote the file knows the key in it. A server that adopted a stranger's file would let the stranger in, and a command
-//! line that used it would trust the stranger's server. So a file counts only if it is of this user or of root. A file is
-//! opened once and judged by what was opened, so that nobody can exchange it in between.
+//! The user who wrote the file knows the key in it. A server that adopted the file of another user would let
+//! that user in, and a command that used it would trust that user's server. So a file must belong to this
+//! user or to root. The file is opened once, and its owner and mode are read from the open file, so that it
+//! cannot be replaced in between.
 
 use std::fmt;
 use std::fs::{File, Metadata, OpenOptions};
@@ -28,10 +29,10 @@ impl fmt::Display for Refused {
     }
 }
 
-/// The key in the file that a start writes; `None` if it is not there. It is a plain file, of this user or of root, and closed to
-/// others: anything else was not written by us.
+/// The key in the file that `serve` writes at its first start; `None` if the file does not exist. It must be
+/// a plain file that belongs to this user or to root and that others cannot read.
 pub(crate) fn own(file: &Path) -> Result<Option<SecretString>, Refused> {
-    // A link is not followed, and a pipe not waited for.
+    // Does not follow a link, and does not wait for a pipe.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(file);
     let opened = match opened {
@@ -48,14 +49,14 @@ pub(crate) fn own(file: &Path) -> Result<Option<SecretString>, Refused> {
     }
     let us = rustix::process::geteuid().as_raw();
     judge_owner(file, &about, us)?;
-    // What root may let others read is root's business.
+    // Root decides which users may read a file of root.
     let forbidden = if about.uid() == us { 0o077 } else { 0o022 };
     judge_mode(file, &about, forbidden)?;
     text(file, opened).map(Some)
 }
 
-/// The key in a file that somebody named. It may be a link, a secret that a platform mounted for all its users, or a pipe; it must
-/// be of this user or of root all the same, and nobody else may write it.
+/// The key in the file that `--key-file` names. It may be a link, a pipe, or a mounted secret that others can
+/// read. It must belong to this user or to root, and others must not be able to write it.
 pub(crate) fn named(file: &Path) -> Result<SecretString, Refused> {
     let opened = File::open(file).map_err(|error| unreadable(file, &error))?;
     let about = opened.metadata().map_err(|error| unreadable(file, &error))?;
@@ -68,7 +69,7 @@ pub(crate) fn named(file: &Path) -> Result<SecretString, Refused> {
 
 /// Writes a key into a new file that only its owner may read.
 pub(super) fn write(file: &Path, key: &ApiKey) -> io::Result<()> {
-    // create_new: a file or link that somebody else has put there is neither followed nor overwritten.
+    // create_new: an existing file or link is neither followed nor overwritten.
     let mut opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
     let written = opened.write_all(format!("{}\n", key.expose()).as_bytes()).and_then(|()| opened.sync_all());
     if written.is_err() {
@@ -82,8 +83,8 @@ fn judge_owner(file: &Path, about: &Metadata, us: u32) -> Result<(), Refused> {
         return Ok(());
     }
     Err(Refused(format!(
-        "{} belongs to user {}, who is neither this user ({us}) nor root, and who would know the key; remove the file, or run this \
-         as its owner",
+        "{} belongs to user {}, who is neither this user ({us}) nor root, and who knows the key; remove the file, \
+         or run this as its owner",
         file.display(),
         about.uid()
     )))
@@ -96,7 +97,8 @@ fn judge_mode(file: &Path, about: &Metadata, forbidden: u32) -> Result<(), Refus
     }
     let others = if mode & forbidden & 0o022 != 0 { "write" } else { "read" };
     Err(Refused(format!(
-        "others may {others} {} (mode {mode:o}), and may know the key; make a new one, or if nobody else was there: chmod 600",
+        "others may {others} {} (mode {mode:o}), so they may know the key; make a new key, or close the file with \
+         chmod 600 if no other user has seen it",
         file.display()
     )))
 }

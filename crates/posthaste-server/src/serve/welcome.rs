@@ -21,9 +21,11 @@ pub(super) struct Welcome<'a> {
 }
 
 impl Welcome<'_> {
-    /// Prints it on stderr: stdout is for what lanes deliver there. Nobody reading is no reason not to serve.
+    /// Prints it on stderr, as stdout is for what lanes deliver there. A failed write does not stop the
+    /// server.
     ///
-    /// The key is shown on a terminal only. Elsewhere it would stay in a journal or in the log of a container.
+    /// Shows the key on a terminal only. Elsewhere the key would stay in a journal or in the log of a
+    /// container.
     pub(super) fn print(&self) {
         let shows_key = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
         let _ = std::io::stderr().lock().write_all(self.text(shows_key).as_bytes());
@@ -80,7 +82,7 @@ impl Welcome<'_> {
     }
 }
 
-/// What is said of a key that is neither in a file nor shown: nobody knows it.
+/// Describes a key that is neither in a file nor shown, so that no user knows it.
 fn lost(why: &str) -> String {
     format!("none is known: {why}, and this is not a terminal; make one with posthaste key add NAME")
 }

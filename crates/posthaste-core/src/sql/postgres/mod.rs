@@ -58,7 +58,7 @@ statements! {
     epoch_floor_raise,
     /// What reading without gaps relies on.
     server_check,
-    /// Names these very tables.
+    /// The identity of these tables.
     identity,
     /// Settings on which durability and cleaning rest.
     examine_settings,

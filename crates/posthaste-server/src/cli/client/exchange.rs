@@ -32,24 +32,24 @@ type Sender = SendRequest<Full<Bytes>>;
 pub(super) enum Trouble {
     /// The connection failed.
     Failed(Box<dyn std::error::Error + Send + Sync>),
-    /// Who listens there was not shown anything.
+    /// The program that listens there did not prove itself, so it received nothing.
     Distrusted(Distrust),
 }
 
-/// Why a server was not shown anything.
+/// Why a server received nothing but the question.
 #[derive(Debug)]
 pub(super) enum Distrust {
-    /// There is no key to check it by.
+    /// There is no key to check the server by.
     NoKey,
-    /// It does not know the key.
+    /// The server does not know the key.
     UnknownKey,
-    /// It knows the key, and accepted another connection than this one.
+    /// The server knows the key, and accepted another connection than this one.
     Elsewhere,
-    /// It serves another store than it did a moment ago.
+    /// The server serves another store than when it was found.
     OtherStore,
-    /// It speaks as our server does and cannot answer; it says why.
+    /// The server answered with a problem instead of a proof.
     Refused(StatusCode, String),
-    /// It does not speak as our server does.
+    /// The program does not speak our REST.
     Stranger,
 }
 
@@ -57,20 +57,20 @@ impl fmt::Display for Distrust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoKey => f.write_str(
-                "without an API key it cannot be checked who listens there; set POSTHASTE_API_KEY or --key-file",
+                "without an API key the command cannot check what listens there; set POSTHASTE_API_KEY or --key-file",
             ),
             Self::UnknownKey => f.write_str(
-                "it did not prove that it knows the API key, so it was not shown the key: the key is of another server, or \
-                 another program listens there; set POSTHASTE_API_KEY or --key-file",
+                "it did not prove that it knows the API key, so nothing was sent: the key belongs to another server, \
+                 or another program listens there; set POSTHASTE_API_KEY or --key-file",
             ),
             Self::Elsewhere => f.write_str(
-                "the proof came from a server on another address, so nothing was sent: a port mapping, a proxy or another \
-                 program stands between; https is needed there, or run the command where the server runs",
+                "the proof came from a server on another address, so nothing was sent: a port mapping, a proxy or \
+                 another program stands between; https is needed there, or run the command where the server runs",
             ),
-            Self::OtherStore => f.write_str("it serves another store by now, so nothing was sent; try again"),
+            Self::OtherStore => f.write_str("it serves another store than before, so nothing was sent; try again"),
             Self::Refused(_, detail) => write!(f, "it did not prove itself, so nothing was sent: {detail}"),
             Self::Stranger => {
-                f.write_str("it does not answer as a posthaste server does, so nothing was sent")
+                f.write_str("it does not answer like a posthaste server, so nothing was sent")
             }
         }
     }
@@ -94,17 +94,17 @@ pub(super) struct Ask<'a> {
     pub(super) method: Method,
     pub(super) path: &'a str,
     pub(super) body: Bytes,
-    /// The store that it must serve; `None`: any.
+    /// The store that the server must serve; `None`: any.
     pub(super) store: Option<&'a str>,
 }
 
 /// Where a server is, and the key to check it by.
-pub(super) struct Peer {
+pub(super) struct Remote {
     pub(super) authority: String,
     pub(super) key: Option<SecretString>,
 }
 
-impl Peer {
+impl Remote {
     /// Lets the server prove itself and asks it for this, on one and the same connection.
     pub(super) async fn ask(&self, ask: Ask<'_>) -> Result<(StatusCode, Bytes), Trouble> {
         self.connected(async |mut sender, dialled| {
@@ -124,12 +124,12 @@ impl Peer {
         .await
     }
 
-    /// Lets the server prove itself; answers which store it serves, if that has an identity.
+    /// Lets the server prove itself. Answers the identity of its store, if the store has one.
     pub(super) async fn prove(&self) -> Result<Option<String>, Trouble> {
         self.connected(async |mut sender, dialled| Ok(self.proven(&mut sender, dialled).await?.1)).await
     }
 
-    /// Whether it says that it is a server like ours. That proves nothing.
+    /// Whether it says that it is a posthaste server. That proves nothing.
     pub(super) async fn claims_to_be_ours(&self) -> Result<bool, Trouble> {
         self.connected(async |mut sender, _| {
             let request = self.request(Method::GET, "/version").header(CONNECTION, "close");
@@ -149,14 +149,16 @@ impl Peer {
         let dialled = stream.peer_addr()?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
         let mut talk = std::pin::pin!(talk(sender, dialled));
-        // The connection makes progress only while it is polled; when it ends first, the talk says why.
+        // The connection makes progress only while it is polled. If it ends first, the talk returns the
+        // reason.
         tokio::select! {
             said = &mut talk => said,
             _ = connection => talk.await,
         }
     }
 
-    /// The key, which this server may be shown on this connection, and which store it serves.
+    /// Returns the key, once the server may receive it on this connection, and the identity of the server's
+    /// store.
     async fn proven(
         &self,
         sender: &mut Sender,
@@ -191,7 +193,7 @@ impl Peer {
     }
 }
 
-/// Sends a request and reads its answer, of which at most so many bytes.
+/// Sends a request and reads its answer, at most `bytes_max` bytes of it.
 async fn sent(
     sender: &mut Sender,
     request: Request<Full<Bytes>>,

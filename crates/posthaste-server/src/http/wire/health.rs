@@ -40,9 +40,10 @@ pub struct ProofDocument {
     /// Which store it serves, as a hash of the store's identity; absent if the store has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<String>,
-    /// The HMAC of the nonce, with the hash of the key.
+    /// The HMAC of the nonce, with the key's hash.
     pub known: String,
-    /// The HMAC of the nonce, the store, and the server's address and port of this connection, with the hash of the key.
+    /// The HMAC of the nonce, the store, and the server's address and port of this connection, with the key's
+    /// hash.
     pub proof: String,
 }
 

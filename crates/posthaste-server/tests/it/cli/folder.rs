@@ -104,7 +104,8 @@ impl Answer {
         serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
-    /// The exit code and, on stderr, every one of these texts; nothing on stdout. A server may have answered that there is nothing.
+    /// The exit code and, on stderr, every one of these texts; nothing on stdout. The error may come through
+    /// a server.
     pub(crate) fn assert_failed(&self, code: i32, texts: &[&str]) {
         assert_eq!(self.code, code, "{}", self.stderr);
         let first = self.stderr.lines().find(|line| !line.starts_with("through http://"));

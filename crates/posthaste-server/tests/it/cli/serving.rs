@@ -12,7 +12,7 @@ pub(crate) fn serve(folder: &Folder) -> (Running, String) {
         let (_, address) = line.split_once("listening  http://")?;
         Some(address.trim().to_owned())
     });
-    // Nobody may wait for somebody to read what it says.
+    // Reads the log to its end, so that the server never waits for a full pipe.
     std::thread::spawn(move || lines.for_each(drop));
     (running, address.expect("it says where it listens"))
 }

@@ -1,4 +1,4 @@
-//! Whom the command line shows its key and its events, and which store it acts on.
+//! Which programs receive the key and the events of a command, and which store a command acts on.
 
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
@@ -66,14 +66,14 @@ fn a_fake_server_never_sees_the_key_or_the_event() {
     for verb in
         [&PUBLISH[..], &["event", "list"], &["lane", "pause", "main"], &["event", "show", "secret-id"]]
     {
-        // There is no store here: it is a failure, and no store is made in passing.
+        // Without a store here the command fails, and does not create one.
         let elsewhere = Folder::new();
         run_at(&elsewhere, fake.address, verb, Some(&key)).assert_failed(
             3,
             &["did not prove that it knows the API key", "POSTHASTE_API_KEY", "--store URL"],
         );
         assert!(elsewhere.names().is_empty(), "{:?}", elsewhere.names());
-        // The same when somebody names the server.
+        // The same with a server that is named.
         folder
             .run(&[verb, &["--server", &fake.url()]].concat())
             .assert_failed(3, &["did not prove that it knows the API key"]);
@@ -100,7 +100,7 @@ fn a_program_that_passes_requests_on_to_the_server_is_refused() {
 }
 
 #[test]
-fn a_program_that_says_nothing_is_not_waited_for_long_and_not_taken_for_nobody() {
+fn a_program_that_does_not_answer_ends_the_command_with_an_error() {
     let folder = Folder::new();
     let silent = Fake::silent();
     let key = "ph_0000000000000000000000000000000000000000000";
@@ -114,7 +114,6 @@ fn a_program_that_says_nothing_is_not_waited_for_long_and_not_taken_for_nobody()
 #[test]
 fn the_server_of_another_project_is_never_asked_in_place_of_a_store() {
     let (theirs, _server, address) = project();
-    theirs.write("ours.key", "");
     let their_key = key_of(&theirs);
     let ours = Folder::new();
     let first = ours.publish("ours", "{}");
@@ -170,7 +169,7 @@ fn without_a_store_every_verb_asks_the_server_that_knows_the_key_and_says_so() {
     run(&["dead", "list"]);
     run(&["audit"]);
     assert!(here.names().is_empty(), "{:?}", here.names());
-    // Without a key nobody can be told from the server.
+    // Without a key the command cannot check the server.
     let keyless = run_at(&here, &address, &["event", "list"], None);
     keyless.assert_failed(3, &["without an API key", "POSTHASTE_API_KEY"]);
 }
@@ -205,7 +204,7 @@ fn a_server_that_serves_this_very_store_is_asked_by_every_name_of_its_file() {
     assert_eq!(ids(&theirs).len(), 2);
 }
 
-/// Who renamed the file under a running server and put another one there means the other one.
+/// A new file at the path of a file that the server still has open, as after a restore.
 #[test]
 fn a_file_that_took_the_place_of_the_servers_is_another_store() {
     let (folder, _server, address) = project();
@@ -261,7 +260,7 @@ fn give_away(file: &Path, trial: &str) -> bool {
     given
 }
 
-/// Who wrote the file knows the key in it, and could listen as the server that knows it too.
+/// The user who wrote the file knows the key, and could run a fake server that proves it.
 #[test]
 fn a_key_file_of_another_user_is_not_used_and_says_why() {
     let (folder, _server, address) = project();
@@ -298,7 +297,7 @@ fn a_start_does_not_take_over_the_key_of_another_user() {
     folder
         .run(&["event", "list", "--server", &format!("http://{address}"), "--key-file", "mine.key"])
         .assert_failed(3, &["did not prove that it knows the API key"]);
-    // A key that somebody knows is had by the store.
+    // The store makes a key that is known.
     let key = folder.ok(&["key", "add", "ops", "--output", "json"]).json();
     let listed =
         run_at(&Folder::new(), &address, &["event", "list", "--output", "json"], key["key"].as_str());

@@ -1,11 +1,11 @@
-//! What anybody may ask: whether the server knows a key.
+//! The question that needs no key: whether the server knows a key.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 
 use crate::http_api::stand::Stand;
 
-/// A question about a key that nobody has.
+/// A question about an unknown key.
 fn path(tag: u8, nonce: u8) -> String {
     format!("/v1/proof?key={}&nonce={}", BASE64.encode([tag; 8]), BASE64.encode([nonce; 32]))
 }
@@ -47,7 +47,7 @@ async fn what_is_not_a_question_is_refused() {
     stand.stopped().await;
 }
 
-/// The hash of a key, and what is computed with it, open nothing.
+/// The hash of a key, and what is computed with it, do not authorise a client.
 #[tokio::test]
 async fn neither_hash_nor_proof_stands_in_for_the_key() {
     let stand = Stand::start().await;

@@ -17,7 +17,7 @@ async fn the_first_start_gives_a_key_and_a_line_that_works_when_pasted() {
     let folder = tempfile::tempdir().unwrap();
     let process = Process::start(folder.path()).await;
     let key = process.client.key.clone().expect("posthaste.key is there");
-    assert!(!process.welcome.contains(&key), "it is no terminal: {}", process.welcome);
+    assert!(!process.welcome.contains(&key), "stderr is not a terminal: {}", process.welcome);
     assert!(process.welcome.contains("kept in posthaste.key"), "{}", process.welcome);
     assert!(process.welcome.contains("posthaste.db"), "{}", process.welcome);
     let mode = std::fs::metadata(folder.path().join("posthaste.key")).unwrap().permissions().mode();
@@ -67,7 +67,7 @@ async fn configured_lanes_run_inside_the_server() {
     assert!(process.ended().await.success());
 }
 
-/// What a lane delivers to stdout is all that is there, and the key is nowhere but in its file.
+/// Stdout holds the lines of the lane only, and the key is in its file only.
 #[tokio::test]
 async fn stdout_has_nothing_but_what_a_lane_delivers_and_the_key_is_in_no_log() {
     let folder = tempfile::tempdir().unwrap();
@@ -97,7 +97,7 @@ async fn stdout_has_nothing_but_what_a_lane_delivers_and_the_key_is_in_no_log() 
     assert!(log.contains("kept in posthaste.key"), "{log}");
 }
 
-/// On a terminal it is shown, once; with stdout elsewhere it is not.
+/// If stdout is redirected, the key is not shown on the terminal of stderr either.
 #[tokio::test]
 async fn a_terminal_shows_the_key() {
     let trial = "first_start::a_terminal_shows_the_key";

@@ -18,7 +18,7 @@ pub(crate) struct Process {
     pub(crate) welcome: String,
     child: Child,
     stdout: Lines<BufReader<ChildStdout>>,
-    /// Shows its log: nobody may wait for somebody to read what it says.
+    /// Shows its log, so that the server never waits for a full pipe.
     _log: JoinSet<()>,
 }
 

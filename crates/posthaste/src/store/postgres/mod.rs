@@ -287,8 +287,8 @@ impl Schema for PostgresStore {
         })
     }
 
-    /// System identifier, oid of the database and oid of the table `meta`, which differs by prefix and by schema. A standby that
-    /// was promoted has the name of its old primary.
+    /// The system identifier, the oid of the database, and the oid of the table `meta`, which differs by
+    /// prefix and by schema. A promoted standby has the identity of its old primary.
     fn identity(&self) -> BoxFuture<'_, Result<Option<String>>> {
         Box::pin(self.connections.watched(async move {
             let client = self.connections.get().await?;

@@ -1,12 +1,13 @@
-//! Which file it is, whatever its name.
+//! The identity of a database file, by whatever path it is opened.
 
 use std::path::Path;
 
 use posthaste_core::prefix::TablePrefix;
 
-/// Names the tables with this prefix in this file by the file's device and inode. Two paths to one file have one name; a copy,
-/// or a file that took the place of another that is still open, has another one. `None` when the file is not there, or where
-/// the system has no such numbers.
+/// The identity of the tables with this prefix in this file: device and inode of the file, and the prefix.
+///
+/// All paths to one file give the same identity. A copy has another one, and so has a file that replaces one
+/// that is still open. `None` when the file does not exist, or where the system has no such numbers.
 pub fn identity(file: &Path, prefix: &TablePrefix) -> Option<String> {
     #[cfg(unix)]
     {

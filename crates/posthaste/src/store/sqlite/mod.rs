@@ -69,7 +69,7 @@ const TO_PARK_MAX: usize = 10_000;
 pub struct SqliteStore {
     path: Arc<Path>,
     prefix: TablePrefix,
-    /// As it was when the file was opened: another file may have its path by now.
+    /// Taken when the file was opened: since then another file may have taken its path.
     identity: Option<String>,
     sql: Arc<SqliteSql>,
     clock: Arc<dyn Clock>,
