@@ -12,6 +12,7 @@ pub mod exit;
 pub mod http;
 pub mod keys;
 pub mod logging;
+mod proof;
 mod record;
 mod sample;
 pub mod serve;

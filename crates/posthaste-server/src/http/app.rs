@@ -11,6 +11,7 @@ use super::health::{Readiness, Watched};
 use super::jobs::Jobs;
 use super::letters::Letters;
 use super::metrics::Metrics;
+use super::proof::Prover;
 use super::publish::Budget;
 use super::rarely::Rarely;
 use crate::config::payload::LaneLimits;
@@ -56,6 +57,7 @@ pub struct App {
     pub(super) limits: Limits,
     pub(super) keys: KnownKeys,
     pub(super) unauthorized: Rarely,
+    pub(super) prover: Prover,
     pub(super) readiness: Readiness,
     pub(super) watched: Watched,
     pub(super) letters: Letters,
@@ -113,7 +115,7 @@ impl App {
         watched: Watched,
     ) -> Self {
         let bodies = Budget::new(limits.json_bytes_max());
-        let (keys, readiness) = (KnownKeys::default(), Readiness::default());
+        let (keys, prover, readiness) = (KnownKeys::default(), Prover::default(), Readiness::default());
         let (jobs, unauthorized) = (Jobs::default(), Rarely::default());
         Self {
             store,
@@ -122,6 +124,7 @@ impl App {
             limits,
             keys,
             unauthorized,
+            prover,
             readiness,
             watched,
             letters,

@@ -17,7 +17,7 @@ use tracing::Instrument as _;
 
 use super::app::App;
 use super::problem::{Kind, Problem};
-use super::{audit, auth, commands, dead, events, health, jobs, lanes, metrics, publish, strict};
+use super::{audit, auth, commands, dead, events, health, jobs, lanes, metrics, proof, publish, strict};
 
 /// Which address a router serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,7 @@ fn open() -> Vec<Route> {
         ("/startupz", get(health::started)),
         ("/version", get(health::version)),
         ("/openapi.json", get(openapi)),
+        (crate::proof::PATH, get(proof::prove)),
     ]
 }
 

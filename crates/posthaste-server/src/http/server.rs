@@ -66,6 +66,11 @@ pub struct ConnectionLimits {
     pub grace: Duration,
 }
 
+/// The server's end of the connection; in every request. A listener on all addresses has another one for each
+/// of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LocalAddress(pub(super) SocketAddr);
+
 /// Who is connected; in every request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer(pub(super) SocketAddr);
@@ -165,19 +170,21 @@ impl Serving {
     fn begin(&mut self, stream: TcpStream, peer: Peer) {
         // Answers are small and written at once; waiting to fill a packet only delays them.
         let _ = stream.set_nodelay(true);
+        // A connection without a local address is closed already.
+        let Ok(local) = stream.local_addr().map(LocalAddress) else { return };
         let (router, ending) = (self.router.clone(), self.ending.clone());
         if let Some(admitted) = self.connections.admit() {
             if admitted.has_evicted {
                 self.tell_of_eviction(peer);
             }
-            let talk = Conversation { peer, seat: admitted.seat, router, spare: None };
+            let talk = Conversation { peer, local, seat: admitted.seat, router, spare: None };
             self.tasks.spawn(talk.run(stream, self.limits, ending));
         } else if let Some(admitted) = self.spare.admit() {
             if admitted.has_evicted {
                 self.refusals.count(peer);
             }
             let spare = Some(Arc::clone(&self.refusals));
-            let talk = Conversation { peer, seat: admitted.seat, router, spare };
+            let talk = Conversation { peer, local, seat: admitted.seat, router, spare };
             let limits = spare_limits(self.limits);
             self.tasks.spawn(async move {
                 let _ = timeout(SPARE_FOR, talk.run(stream, limits, ending)).await;
@@ -240,6 +247,7 @@ impl Refusals {
 /// One connection and who answers on it.
 struct Conversation {
     peer: Peer,
+    local: LocalAddress,
     seat: Arc<Seat>,
     router: Router,
     /// Set on a spare place, where only health checks are answered.
@@ -298,6 +306,7 @@ impl Conversation {
         }
         let extensions = request.extensions_mut();
         extensions.insert(self.peer);
+        extensions.insert(self.local);
         extensions.insert(Arc::clone(&self.seat));
         if activity.take_two_lengths() {
             extensions.insert(TwoLengths);

@@ -64,6 +64,8 @@ statements! {
     epoch_floor_raise,
     /// What reading without gaps relies on.
     server_check,
+    /// The identity of these tables.
+    identity,
     /// Settings on which durability and cleaning rest.
     examine_settings,
     /// How many connections there are and may be.
@@ -202,6 +204,8 @@ statements! {
     api_key_name,
     /// How many API keys there are.
     api_key_count,
+    /// The hashes of the newest API keys.
+    api_key_hashes,
     /// Where the log begins and ends.
     log_ends,
     /// The first event at or after a number, and when it was taken in.

@@ -88,7 +88,7 @@ fn the_server_answers_with_the_same_record_as_the_store() {
         .output()
         .unwrap()
         .into();
-    stranger.assert_failed(3, &["refused the API key"]);
+    stranger.assert_failed(3, &["did not prove that it knows the API key"]);
     running.signal("TERM");
     assert_eq!(running.code(), 0);
 }

@@ -11,6 +11,7 @@ pub(crate) mod jobs;
 pub(crate) mod letters;
 pub(crate) mod look;
 pub(crate) mod openapi;
+pub(crate) mod proof;
 pub(crate) mod publish;
 pub(crate) mod stand;
 pub(crate) mod strange;

@@ -308,6 +308,16 @@ impl Schema for PostgresStore {
         })
     }
 
+    /// The system identifier, the oid of the database, and the oid of the table `meta`, which differs by
+    /// prefix and by schema. A promoted standby has the identity of its old primary.
+    fn identity(&self) -> BoxFuture<'_, Result<Option<String>>> {
+        Box::pin(self.connections.watched(async move {
+            let client = self.connections.get().await?;
+            let row = client.query_typed_opt(&self.sql.identity, &[]).await;
+            row.and_then(|row| row.map(|row| row.try_get(0)).transpose()).map_err(explain)
+        }))
+    }
+
     fn examine<'a>(&'a self, _: &'a [LaneSpec]) -> BoxFuture<'a, Vec<Finding>> {
         Box::pin(examine::examine(self))
     }
