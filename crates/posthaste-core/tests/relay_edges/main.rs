@@ -215,7 +215,7 @@ async fn store_with_target_away(event: Envelope) -> Memory {
 /// A target that answers a burst with failures of these kinds, in turn.
 fn saying(kinds: &'static [DeliverKind]) -> Arc<dyn Target> {
     answering(move |burst| {
-        let error = |index: usize| DeliverError::new(kinds[index % kinds.len()], "code", "words");
+        let error = |index: usize| DeliverError::new(kinds[index % kinds.len()], "code", "words").after(LONG);
         let answers = (0..burst.len()).map(move |index| Answer::failed(index, error(index)));
         Box::pin(stream::iter(answers))
     })

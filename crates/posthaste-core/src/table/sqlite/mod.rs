@@ -233,3 +233,33 @@ fn columns(shape: &Shape) -> String {
         (Some(name), As::Int) => format!("t.{name}"),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Profile;
+    use crate::table::shape::tests::reference;
+
+    /// A table may have nothing but what a relay needs; SQLite refuses a statement that does not use its last parameter.
+    #[test]
+    fn every_statement_uses_its_last_parameter_whatever_columns_there_are() {
+        let profile = Profile::named("custom").unwrap();
+        let sql = SqliteTableSql::new(Shape::of(profile, &reference(), true).unwrap());
+        for (statement, last) in [
+            (&sql.take, "?3"),
+            (&sql.delivered, "?3"),
+            (&sql.released, "?3"),
+            (&sql.renewed, "?3"),
+            (&sql.retry, "?5"),
+            (&sql.dead, "?6"),
+            (&sql.buried, "?3"),
+            (&sql.abandoned, "?4"),
+            (&sql.released_claims, "?2"),
+            (&sql.sweep, "?5"),
+            (&sql.prune_delivered, "?2"),
+            (&sql.count_dead, "?1"),
+        ] {
+            assert!(statement.contains(last), "{last}: {statement}");
+        }
+    }
+}

@@ -22,9 +22,10 @@ pub(super) fn settled(shape: &Shape, state: &StateName, also: &str) -> String {
     to(shape, &state.literal(), also)
 }
 
+/// SQLite wants each parameter to be used, also where the table has no column for the time.
 fn to(shape: &Shape, state: &str, also: &str) -> String {
     format!(
-        "UPDATE {} SET {} = {state}, {}{also} WHERE {}",
+        "UPDATE {} SET {} = {state}, {}{also} WHERE {} AND ?3 IS NOT NULL",
         shape.profile.table.quoted(),
         shape.needed(Column::Status),
         unlocked(shape, "?3"),
@@ -62,7 +63,7 @@ fn is_spent(shape: &Shape, budget: &str) -> String {
 
 pub(super) fn released_claims(shape: &Shape) -> String {
     format!(
-        "UPDATE {} SET {} = {}, {} WHERE {}",
+        "UPDATE {} SET {} = {}, {} WHERE {} AND ?2 IS NOT NULL",
         shape.profile.table.quoted(),
         shape.needed(Column::Status),
         shape.profile.states.pending.literal(),

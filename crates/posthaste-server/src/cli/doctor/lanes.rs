@@ -36,7 +36,7 @@ fn judge(lane: &LaneStats, config: &Config) -> Finding {
         LaneState::Error => Finding::failure(
             check,
             format!("error: {reason}"),
-            Mend::words("mend what it says; then relays go on"),
+            Mend::words("fix what it says; then relays go on"),
         ),
         LaneState::Retired => {
             let seen = format!("its address is gone: {reason}; {unread}");
@@ -44,7 +44,7 @@ fn judge(lane: &LaneStats, config: &Config) -> Finding {
         }
         LaneState::Unavailable => {
             let seen = format!("its target takes nothing: {reason}; {unread}");
-            Finding::failure(check, seen, Mend::words("mend the target; the lane goes on by itself"))
+            Finding::failure(check, seen, Mend::words("fix the target; the lane goes on by itself"))
         }
         LaneState::Paused => {
             let seen = format!("an operator paused it; {unread}");

@@ -167,6 +167,20 @@ async fn walk(folder: &Folder, url: &str, database: &str, say: impl AsyncFn(&str
         "the row that was there before was not sent"
     );
     assert_eq!(folder.json(&["stats"])["total"]["delivered"], 2);
+
+    // Operators have what they need, though the table has no more columns than it must.
+    let relayed = || folder.ok(&words(relay)[1..]).text().lines().count();
+    folder.ok(&["replay", "--lane", "main"]);
+    assert_eq!(relayed(), 2);
+    folder.ok(&["event", "show", "2"]);
+    for other in ["", "2x", "two", "99999999999999999999", "00000000-0000-0000-0000-000000000000"] {
+        assert_eq!(folder.run(&["event", "show", other]).code, 6, "{database}: {other:?}");
+    }
+    say(&insert).await;
+    folder.ok(&["event", "bury", "--lane", "main"]);
+    assert_eq!(relayed(), 0);
+    folder.ok(&["dead", "redrive", "--lane", "main"]);
+    assert_eq!(relayed(), 1);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste_core::review::AuditEntry;
-use posthaste_core::table::{AuditSql, Column, Kind, PostgresTableSql, topic_expression};
+use posthaste_core::table::{AuditSql, Column, Found, Kind, PostgresTableSql, topic_expression};
 use posthaste_core::time::Timestamp;
 use posthaste_core::{Error, Result};
 use tokio_postgres::{Client, Row};
@@ -47,8 +47,8 @@ impl Asked {
             Some(state) => sql.in_state(state)?,
             None => "true".to_owned(),
         };
-        let has_uuids = sql.shape().found(Column::Id).is_some_and(|found| found.kind == Kind::Uuid);
-        let is_possible = |id: &&String| !has_uuids || is_uuid(id);
+        let found = sql.shape().found(Column::Id);
+        let is_possible = |id: &&String| found.is_none_or(|found| may_be(found, id));
         let ids = question.ids.iter().filter(is_possible).cloned();
         let (after, after_id) = question.after.clone().unzip();
         Some(Self {
@@ -81,6 +81,17 @@ impl Asked {
             arg(&self.error),
             arg(&self.topic),
         ]
+    }
+}
+
+/// Whether a column of ids can hold this text: the server ends a statement with one that it cannot cast.
+fn may_be(found: &Found, id: &str) -> bool {
+    match (found.kind, found.sql_type.as_str()) {
+        (Kind::Uuid, _) => is_uuid(id),
+        (Kind::Int, "smallint") => id.parse::<i16>().is_ok(),
+        (Kind::Int, "integer") => id.parse::<i32>().is_ok(),
+        (Kind::Int, _) => id.parse::<i64>().is_ok(),
+        _ => true,
     }
 }
 
