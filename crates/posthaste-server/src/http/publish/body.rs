@@ -110,7 +110,7 @@ impl BodyPace {
         Self { behind_max, bytes_per_second, until: Instant::now() + behind_max }
     }
 
-    /// So many bytes came.
+    /// This number of bytes came.
     fn came(&mut self, bytes: usize) {
         let worth = Duration::from_secs_f64(bytes as f64 / self.bytes_per_second.max(1) as f64);
         self.until = (self.until + worth).min(Instant::now() + self.behind_max);
