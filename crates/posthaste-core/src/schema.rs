@@ -11,6 +11,11 @@ pub trait Schema: Send + Sync {
     /// Brings the tables to this binary's version; answers the versions that were applied. Safe to call from several
     /// processes at once.
     fn migrate(&self) -> BoxFuture<'_, Result<Vec<u32>>>;
+    /// The identity of the open tables. Two processes compare it to find out whether they work on the same
+    /// store. `None` where the database has no identity that is strong enough.
+    fn identity(&self) -> BoxFuture<'_, Result<Option<String>>> {
+        Box::pin(async { Ok(None) })
+    }
     /// Looks for what goes wrong in practice with such tables, their database and its server, where these lanes are to be
     /// driven. Changes nothing and asks each question for a few seconds at most. What [`status`](Schema::status) and
     /// [`lanes`](crate::admin::Admin::lanes) say is not said again.
@@ -52,6 +57,9 @@ pub trait Keyring: Send + Sync {
     fn name_of<'a>(&'a self, hash: &'a [u8; 32]) -> BoxFuture<'a, Result<Option<String>>>;
     /// How many keys there are.
     fn count(&self) -> BoxFuture<'_, Result<u64>>;
+    /// The hashes of the newest keys, at most `limit` of them. A server proves with a key's hash that it
+    /// knows the key.
+    fn hashes(&self, limit: u32) -> BoxFuture<'_, Result<Vec<[u8; 32]>>>;
 }
 
 /// Everything a store's file or server can do: what `posthaste::store::open` answers.

@@ -81,6 +81,13 @@ impl Failure {
         self
     }
 
+    /// Adds what else may help.
+    #[must_use]
+    pub fn with_hint(mut self, hint: &str) -> Self {
+        self.message = format!("{}; {hint}", self.message);
+        self
+    }
+
     /// The exit code.
     pub fn code(&self) -> Code {
         self.code

@@ -285,8 +285,10 @@ fn limits(config: &Config) -> Limits {
     let server = &config.server;
     Limits {
         payload_bytes_max: server.payload_max,
+        json_depth_max: server.json_depth_max,
         lanes: LaneLimits::of(config),
         body_timeout: server.body_timeout,
+        body_bytes_per_second_min: server.body_rate_min,
         request_timeout: server.request_timeout,
         source: server.source.clone(),
         operators: server.operators.clone(),

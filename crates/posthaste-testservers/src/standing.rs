@@ -55,11 +55,14 @@ pub fn down() -> Result<bool> {
     Run::end_standing()
 }
 
-/// The standing run and what answers in it; a run whose servers died (the machine was restarted) is begun anew.
-fn open(interrupt: &Interrupt) -> Result<(Run, bool, Vec<(Kind, String)>)> {
+/// Servers that answer, each with its URL.
+type Running = Vec<(Kind, String)>;
+
+/// The standing run, whether it is new, and what answers in it. A run whose servers died with the machine begins again.
+fn open(interrupt: &Interrupt) -> Result<(Run, bool, Running)> {
     let (run, is_new) = Run::standing(interrupt)?;
     let remembered = fs::read_to_string(urls_file(&run)).unwrap_or_default();
-    let running: Vec<(Kind, String)> = remembered.lines().filter_map(parse).collect();
+    let running: Running = remembered.lines().filter_map(parse).collect();
     if running.iter().all(|(_, url)| is_listening(url)) {
         return Ok((run, is_new, running));
     }

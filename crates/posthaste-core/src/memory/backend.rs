@@ -35,4 +35,8 @@ impl Keyring for Memory {
     fn count(&self) -> BoxFuture<'_, Result<u64>> {
         Box::pin(async move { Ok(self.lock().keys.len() as u64) })
     }
+
+    fn hashes(&self, limit: u32) -> BoxFuture<'_, Result<Vec<[u8; 32]>>> {
+        Box::pin(async move { Ok(self.lock().keys.keys().take(limit as usize).copied().collect()) })
+    }
 }

@@ -10,7 +10,8 @@ mod stored_event;
 
 pub use mysql::{MysqlSql, mysql_ddl};
 pub use postgres::{
-    POSTGRES_COMPATIBLE_FROM, POSTGRES_SCHEMA, PostgresSql, postgres_ddl, postgres_migrations, postgres_roles,
+    POSTGRES_COMPATIBLE_FROM, POSTGRES_SCHEMA, PostgresSql, postgres_ddl, postgres_functions,
+    postgres_functions_exist, postgres_migrations, postgres_roles,
 };
 pub use sqlite::{SQLITE_COMPATIBLE_FROM, SQLITE_SCHEMA, SqliteSql, sqlite_ddl, sqlite_migrations};
 pub use stored_event::StoredEvent;

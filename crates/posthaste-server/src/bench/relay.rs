@@ -1,6 +1,7 @@
 //! How fast a backlog is relayed, how late a single event arrives, how much memory and idle time it takes: what is the
 //! same on every store.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use crate::exit::Failure;
 /// Bytes published at once while the backlog is made.
 const SEED_BYTES: u64 = 4 * 1024 * 1024;
 /// How long latency and idle time are measured.
-const LATENCY_FOR: Duration = Duration::from_secs(4);
+pub(super) const LATENCY_FOR: Duration = Duration::from_secs(4);
 const IDLE_FOR: Duration = Duration::from_secs(3);
 /// How many publishes may be on their way while latency is measured.
 const PUBLISHERS: usize = 8;
@@ -34,9 +35,12 @@ pub(super) async fn measure(args: &RelayArgs) -> Result<Summary, Failure> {
     if args.store.starts_with("postgres:") || args.store.starts_with("postgresql:") {
         return on_postgres(args).await;
     }
-    if args.against.is_some() || args.hold_transaction.is_some() || args.engine == Engine::Table {
+    let needs_server =
+        args.against.is_some() || args.hold_transaction.is_some() || args.engine == Engine::Table;
+    if needs_server || args.rate.len() > 1 {
         return Err(Failure::usage(
-            "--engine table, --against and --hold-transaction compare what happens in a server; give --store postgres://…",
+            "--engine table, --against, --hold-transaction and several rates measure what happens in a server; \
+             give --store postgres://…",
         ));
     }
     super::sqlite::measure(args).await
@@ -106,50 +110,81 @@ pub(super) async fn live(
     args: &RelayArgs,
     rate: u32,
 ) -> Result<Live, Failure> {
-    let target = Arc::new(Noting::new(Arc::clone(target)));
-    let lane =
-        Lane::named("live")?.to(Arc::clone(&target) as Arc<dyn Target>).start(posthaste::lane::Start::Now);
-    let (stop, stopped) = oneshot::channel::<()>();
-    let relay = Relay::new(store).lane(lane);
-    let mut tasks = JoinSet::new();
-    tasks.spawn(relay.run(async {
-        let _ = stopped.await;
-    }));
+    let running = Running::start(store, target)?;
     let idle_cpu_percent = idle_percent().await;
     let sent = publish_paced(publisher, args, rate).await?;
-    let start = Instant::now();
-    while target.arrived() < sent.len() && start.elapsed() < ARRIVE_WITHIN {
-        sleep(Duration::from_millis(5)).await;
-    }
-    let _ = stop.send(());
-    while let Some(ended) = tasks.join_next().await {
-        ended.map_err(|error| Failure::other(error.to_string()))??;
-    }
-    let arrivals = target.take();
-    let latencies = |since: fn(&Sent) -> Instant| {
-        let arrived =
-            |sent: &Sent| arrivals.get(&sent.id).map(|at| at.saturating_duration_since(since(sent)));
-        let mut latencies: Vec<_> = sent.iter().filter_map(arrived).collect();
-        latencies.sort();
-        latencies
-    };
+    let arrivals = running.stop_after(sent.len()).await?;
     Ok(Live {
-        since_publish: latencies(|sent| sent.at),
+        since_publish: arrivals.latencies(&sent, |sent| sent.at),
         #[cfg(feature = "postgres")]
-        since_commit: latencies(|sent| sent.committed),
+        since_commit: arrivals.latencies(&sent, |sent| sent.committed),
         idle_cpu_percent,
     })
 }
 
+/// A relay that drives the lane `live`. The lane begins at the end of the log when it is first driven.
+pub(super) struct Running {
+    target: Arc<Noting>,
+    stop: oneshot::Sender<()>,
+    tasks: JoinSet<posthaste::Result<()>>,
+}
+
+impl Running {
+    pub(super) fn start(store: Arc<dyn Store>, target: &Arc<dyn Target>) -> Result<Self, Failure> {
+        let target = Arc::new(Noting::new(Arc::clone(target)));
+        let lane = Lane::named("live")?
+            .to(Arc::clone(&target) as Arc<dyn Target>)
+            .start(posthaste::lane::Start::Now);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let relay = Relay::new(store).lane(lane);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(relay.run(async {
+            let _ = stopped.await;
+        }));
+        Ok(Self { target, stop, tasks })
+    }
+
+    /// Waits until this number of events has arrived, for a limited time, and stops the relay.
+    pub(super) async fn stop_after(mut self, events: usize) -> Result<Arrivals, Failure> {
+        let start = Instant::now();
+        while self.target.arrived() < events && start.elapsed() < ARRIVE_WITHIN {
+            sleep(Duration::from_millis(5)).await;
+        }
+        let _ = self.stop.send(());
+        while let Some(ended) = self.tasks.join_next().await {
+            ended.map_err(|error| Failure::other(error.to_string()))??;
+        }
+        Ok(Arrivals(self.target.take()))
+    }
+}
+
+/// When each event arrived at the target, by its id.
+pub(super) struct Arrivals(HashMap<String, Instant>);
+
+impl Arrivals {
+    /// How late each of these events arrived, sorted.
+    pub(super) fn latencies(&self, sent: &[Sent], since: fn(&Sent) -> Instant) -> Vec<Duration> {
+        let arrived = |sent: &Sent| self.0.get(&sent.id).map(|at| at.saturating_duration_since(since(sent)));
+        let mut latencies: Vec<_> = sent.iter().filter_map(arrived).collect();
+        latencies.sort();
+        latencies
+    }
+}
+
 /// An event whose way is measured.
-struct Sent {
+pub(super) struct Sent {
     id: String,
     at: Instant,
     #[cfg(feature = "postgres")]
-    committed: Instant,
+    pub(super) committed: Instant,
 }
 
-async fn publish_paced(publisher: &dyn Publisher, args: &RelayArgs, rate: u32) -> Result<Vec<Sent>, Failure> {
+/// Publishes single events at this rate, for as long as latency is measured.
+pub(super) async fn publish_paced(
+    publisher: &dyn Publisher,
+    args: &RelayArgs,
+    rate: u32,
+) -> Result<Vec<Sent>, Failure> {
     let count = u64::from(rate) * LATENCY_FOR.as_secs();
     let mut beat = interval(Duration::from_secs(1) / rate);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -71,7 +71,7 @@ impl Bench {
         }
         bar.finish_and_clear();
         let rss = rss_peak_mib();
-        let rate = args.rate.unwrap_or(RATE);
+        let rate = args.rate.first().copied().unwrap_or(RATE);
         let store = Arc::clone(&self.store) as Arc<dyn Store>;
         let live = live(store, &*self.store, &self.target, args, rate).await?;
         let facts = vec![

@@ -1,26 +1,30 @@
-//! A small HTTP client for the server's own REST: one request per connection, plain HTTP.
+//! A small HTTP client for the server's own REST: plain HTTP, one request per connection.
+//!
+//! The server proves itself on each connection before it receives a key, a path or an event
+//! ([`crate::proof`]). With https the certificate would prove the server instead. This client does not speak
+//! https yet.
+
+mod exchange;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Once;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
-use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST};
-use hyper::{Method, Request, StatusCode};
-use hyper_util::rt::TokioIo;
-use secrecy::{ExposeSecret, SecretString};
+use hyper::{Method, StatusCode};
+use secrecy::SecretString;
 use serde::de::DeserializeOwned;
-use tokio::net::TcpStream;
+use tokio::time::timeout;
 
+use self::exchange::{Ask, Distrust, Remote, Trouble};
 use super::filter::encoded;
+use super::output;
 use crate::exit::{Code, Failure};
-use crate::http::wire::{AppliedDocument, JobDocument, ProblemDocument, VersionDocument};
+use crate::http::wire::{AppliedDocument, JobDocument, ProblemDocument};
 
 /// How long a server that may not be there is waited for.
-const FIND_TIMEOUT: Duration = Duration::from_secs(1);
+const FIND_TIMEOUT: Duration = Duration::from_secs(3);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// A page of a thousand events, or one event with the largest payload in base64.
-const ANSWER_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// What a server made of a command.
 pub(super) enum Given {
@@ -30,10 +34,28 @@ pub(super) enum Given {
     Job(JobDocument),
 }
 
+/// What listens at the configured address.
+pub(super) enum FoundServer {
+    /// Nothing, or a program that does not speak our REST.
+    Nothing,
+    /// A program that may be our server and did not prove it, with the failure that says so.
+    Unproven(Failure),
+    /// A server that knows our key.
+    Proven {
+        /// Asks that server, for as long as it serves the same store.
+        client: Client,
+        /// The identity of the store that it serves, if the store has one.
+        store: Option<String>,
+    },
+}
+
 /// Talks to one server.
 pub(super) struct Client {
-    authority: String,
-    key: Option<SecretString>,
+    remote: Remote,
+    /// The store that the server must serve; `None`: any.
+    store: Option<String>,
+    /// Whether the command has said that its answers come through the server.
+    told: Once,
 }
 
 impl Client {
@@ -41,7 +63,8 @@ impl Client {
     pub(super) fn new(url: &str, key: Option<SecretString>) -> Result<Self, Failure> {
         if url.starts_with("https:") {
             return Err(Failure::usage(
-                "ask the server: https:// is not in this build yet; use http:// on a private network or through a tunnel",
+                "ask the server: https:// is not in this build yet; run the command where the server runs, \
+                 with http://HOST:PORT",
             ));
         }
         let authority = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
@@ -52,27 +75,43 @@ impl Client {
         })?;
         let has_port = authority.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok());
         let authority = if has_port { authority.to_owned() } else { format!("{authority}:80") };
-        Ok(Self { authority, key })
+        Ok(Self { remote: Remote { authority, key }, store: None, told: Once::new() })
     }
 
-    /// A client for the server that listens here; `None` when nobody does, or somebody else.
-    pub(super) async fn find(mut address: SocketAddr, key: Option<SecretString>) -> Option<Self> {
+    /// Looks for a server at this address. A program that listens there learns neither the key nor an event.
+    pub(super) async fn find(mut address: SocketAddr, key: Option<SecretString>) -> FoundServer {
         match address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
             IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
             _ => {}
         }
-        // Whoever else listens there learns no key.
-        let stranger = Self { authority: address.to_string(), key: None };
-        let version = stranger.get::<VersionDocument>("/version");
-        let answer = tokio::time::timeout(FIND_TIMEOUT, version).await.ok()?.ok()??;
-        (answer.name == "posthaste").then_some(Self { key, ..stranger })
+        let remote = Remote { authority: address.to_string(), key };
+        let Ok(proven) = timeout(FIND_TIMEOUT, remote.prove()).await else {
+            return FoundServer::Unproven(remote.failure(&Trouble::late("prove itself")));
+        };
+        match proven {
+            Ok(store) => {
+                let client = Self { remote, store: store.clone(), told: Once::new() };
+                FoundServer::Proven { client, store }
+            }
+            Err(Trouble::Distrusted(Distrust::NoKey)) => {
+                // Without a key only this question is left. Any program can give the right answer.
+                let is_ours = timeout(FIND_TIMEOUT, remote.claims_to_be_ours()).await;
+                if !matches!(is_ours, Ok(Ok(true))) {
+                    return FoundServer::Nothing;
+                }
+                FoundServer::Unproven(remote.failure(&Trouble::Distrusted(Distrust::NoKey)))
+            }
+            Err(Trouble::Failed(_) | Trouble::Distrusted(Distrust::Stranger)) => FoundServer::Nothing,
+            Err(trouble) => FoundServer::Unproven(remote.failure(&trouble)),
+        }
     }
 
     /// The document at this path; `None` when there is none.
     pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Failure> {
         let (status, body) = self.send(Method::GET, path, Bytes::new()).await?;
         if status == StatusCode::NOT_FOUND {
+            self.tell();
             return Ok(None);
         }
         self.understand(status, &body).map(Some)
@@ -102,20 +141,21 @@ impl Client {
 
     fn understand<T: DeserializeOwned>(&self, status: StatusCode, body: &[u8]) -> Result<T, Failure> {
         if status.is_success() {
+            self.tell();
             return serde_json::from_slice(body).map_err(|error| {
-                Failure::other(format!("understand the server at {}: {error}", self.authority))
+                Failure::other(format!("understand the server at {}: {error}", self.remote.authority))
             });
         }
         let problem: Option<ProblemDocument> = serde_json::from_slice(body).ok();
         let detail = problem.map_or_else(|| status.to_string(), |problem| problem.detail);
         let failure = match status {
             StatusCode::FORBIDDEN => {
-                Failure::config(format!("ask the server at {}: {detail}", self.authority))
+                Failure::config(format!("ask the server at {}: {detail}", self.remote.authority))
             }
             StatusCode::NOT_FOUND => Failure::nothing(format!("ask the server: {detail}")),
             StatusCode::UNAUTHORIZED => Failure::config(format!(
                 "ask the server at {}: it refused the API key; set POSTHASTE_API_KEY or --key-file, or use --store URL",
-                self.authority
+                self.remote.authority
             )),
             StatusCode::SERVICE_UNAVAILABLE => Failure::new(Code::Store, format!("ask the server: {detail}")),
             status if status.is_client_error() => Failure::usage(format!("ask the server: {detail}")),
@@ -124,48 +164,35 @@ impl Client {
         Err(failure)
     }
 
-    async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<(StatusCode, Bytes), Failure> {
-        let exchange = tokio::time::timeout(REQUEST_TIMEOUT, self.exchange(method, path, body));
-        exchange.await.unwrap_or_else(|_| Err("it did not answer in time".into())).map_err(|error| {
-            Failure::new(
-                Code::Store,
-                format!(
-                    "ask the server at {}: {error}; start it there with posthaste serve, or use --store URL",
-                    self.authority
-                ),
-            )
-        })
+    /// Says where answers come from, once per command.
+    fn tell(&self) {
+        self.told.call_once(|| output::note(&format!("through http://{}", self.remote.authority)));
     }
 
-    async fn exchange(
-        &self,
-        method: Method,
-        path: &str,
-        body: Bytes,
-    ) -> Result<(StatusCode, Bytes), Box<dyn std::error::Error + Send + Sync>> {
-        let stream = TcpStream::connect(&self.authority).await?;
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        let mut request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(HOST, &self.authority)
-            .header(CONNECTION, "close")
-            .header(CONTENT_TYPE, "application/json");
-        if let Some(key) = &self.key {
-            request = request.header(AUTHORIZATION, format!("Bearer {}", key.expose_secret()));
-        }
-        let request = request.body(Full::new(body))?;
-        let answer = async {
-            let answer = sender.send_request(request).await?;
-            let status = answer.status();
-            let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await?.to_bytes();
-            Ok((status, body))
-        };
-        let mut answer = std::pin::pin!(answer);
-        // The connection makes progress only while it is polled; when it ends first, the answer says why.
-        tokio::select! {
-            result = &mut answer => result,
-            _ = connection => answer.await,
+    async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<(StatusCode, Bytes), Failure> {
+        let ask = Ask { method, path, body, store: self.store.as_deref() };
+        let answer = timeout(REQUEST_TIMEOUT, self.remote.ask(ask)).await;
+        answer
+            .unwrap_or_else(|_| Err(Trouble::late("answer")))
+            .map_err(|trouble| self.remote.failure(&trouble))
+    }
+}
+
+impl Remote {
+    fn failure(&self, trouble: &Trouble) -> Failure {
+        let at = &self.authority;
+        match trouble {
+            Trouble::Distrusted(distrust) => {
+                let is_away = matches!(distrust, Distrust::Refused(StatusCode::SERVICE_UNAVAILABLE, _));
+                let code = if is_away { Code::Store } else { Code::Config };
+                Failure::new(code, format!("ask the server at {at}: {distrust}, or use --store URL"))
+            }
+            Trouble::Failed(error) => Failure::new(
+                Code::Store,
+                format!(
+                    "ask the server at {at}: {error}; start it there with posthaste serve, or use --store URL"
+                ),
+            ),
         }
     }
 }

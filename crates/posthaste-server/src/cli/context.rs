@@ -1,7 +1,7 @@
 //! What every verb needs: the configuration, how to answer, and the way to the events.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use clap::ValueEnum;
 use posthaste::admin::Actor;
@@ -9,10 +9,13 @@ use posthaste::schema::Backend;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::actor;
-use super::client::Client;
+use super::client::{Client, FoundServer};
+use super::output;
 use super::way::Way;
 use crate::config::{self, Config, Environment, Flag};
 use crate::exit::{Code, Failure};
+use crate::keys;
+use crate::proof::store_id;
 use crate::record::Keeper;
 use crate::supervisor::Supervisor;
 
@@ -58,6 +61,8 @@ pub(super) struct Context {
     pub(super) config: Arc<Config>,
     environment: Environment,
     globals: Globals,
+    /// Whether the command has said why it does not use the key file.
+    key_told: Once,
 }
 
 /// The way to the events: through a server that runs, or straight to the store.
@@ -68,7 +73,7 @@ pub(super) enum Access {
 
 impl Context {
     pub(super) fn new(config: Config, environment: Environment, globals: Globals) -> Self {
-        Self { config: Arc::new(config), environment, globals }
+        Self { config: Arc::new(config), environment, globals, key_told: Once::new() }
     }
 
     /// What is worth saying about the environment.
@@ -121,10 +126,17 @@ impl Context {
         config::store::open_existing(&self.config).await.map_err(open_failure)
     }
 
-    /// The way of a command: through the server that `--server` names, else straight to the store.
+    /// The way of a command: through the server that `--server` names, else straight to the store. Where
+    /// there is no store, through the server at the configured address. So a command acts on the store that
+    /// [`Context::access`] looks at, and beside its own store it needs no right over REST.
     pub(super) async fn way(&self) -> Result<Way, Failure> {
         if let Some(url) = &self.globals.server {
             return Ok(Way::Server { client: Client::new(url, self.api_key()?)?, broker: None });
+        }
+        if !self.has_store()
+            && let Some(client) = self.server_beside().await?
+        {
+            return Ok(Way::Server { client, broker: None });
         }
         let is_table = self.config.store.table.is_some();
         Ok(Way::Store { store: self.existing_store().await?, is_table })
@@ -161,19 +173,62 @@ impl Context {
         self.config.store.database_file().filter(|file| matches!(file.try_exists(), Ok(false)))
     }
 
-    /// `--server` asks that server; `--store` goes to the store; with neither, the configured address is asked, and the
-    /// store if nobody listens there.
+    /// The way to look and to publish: `--server` asks that server and `--store` goes straight to the store.
+    /// Without both, the server at the configured address is asked if it proves that it serves this store, or
+    /// if there is no store here.
     pub(super) async fn access(&self, may_create: bool) -> Result<Access, Failure> {
         if let Some(url) = &self.globals.server {
             return Ok(Access::Server(Client::new(url, self.api_key()?)?));
         }
-        if self.globals.store.is_none()
-            && let Some(client) = Client::find(self.config.server.listen, self.api_key()?).await
+        if !self.names_store()
+            && let Some(client) = self.server_beside().await?
         {
             return Ok(Access::Server(client));
         }
         let store = if may_create { self.store().await } else { self.existing_store().await };
         store.map(Access::Store)
+    }
+
+    /// Whether there is a store beside the server's: one that is configured, or the default file in this
+    /// folder.
+    fn has_store(&self) -> bool {
+        self.config.store.is_url_set || self.missing_file().is_none()
+    }
+
+    /// The server at the configured address, if it may be asked instead of the store: it serves this store,
+    /// or there is no store here. So the server of another project on this machine never stands in for a
+    /// store.
+    async fn server_beside(&self) -> Result<Option<Client>, Failure> {
+        // `serve` does not serve outbox tables of other owners.
+        if self.config.store.table.is_some() {
+            return Ok(None);
+        }
+        match Client::find(self.config.server.listen, self.api_key()?).await {
+            FoundServer::Nothing => Ok(None),
+            FoundServer::Proven { client, .. } if !self.has_store() => Ok(Some(client)),
+            FoundServer::Proven { client, store: Some(store) } => {
+                let ours = config::store::identity(&self.config).await;
+                Ok((ours.as_deref().map(store_id) == Some(store)).then_some(client))
+            }
+            FoundServer::Unproven(failure) if !self.has_store() => Err(failure),
+            FoundServer::Proven { .. } | FoundServer::Unproven(_) => Ok(None),
+        }
+    }
+
+    /// What to say with a failure of the store: an unproven server may hold the file of an embedded one.
+    pub(super) async fn hint(&self, failure: &Failure) -> Option<String> {
+        let is_embedded = self.config.store.database_file().is_some();
+        if failure.code() != Code::Store || !is_embedded || self.globals.server.is_some() {
+            return None;
+        }
+        let listen = self.config.server.listen;
+        match Client::find(listen, self.api_key().ok()?).await {
+            FoundServer::Unproven(_) => Some(format!(
+                "a server listens on {listen} and did not prove that it knows the API key; if it holds the file, ask it \
+                 with its key (--key-file FILE or POSTHASTE_API_KEY), or stop it"
+            )),
+            FoundServer::Proven { .. } | FoundServer::Nothing => None,
+        }
     }
 
     /// Verbs that are done here must not look as if they had asked a server.
@@ -191,16 +246,21 @@ impl Context {
         self.globals.key_file.clone().or_else(|| self.config.store.key_file())
     }
 
+    /// The API key: from the file that `--key-file` names, else from the environment, else from the file
+    /// beside the store. If another user may know that one, it is not used, and a note on stderr says why.
     fn api_key(&self) -> Result<Option<SecretString>, Failure> {
-        let read = |file: &PathBuf| std::fs::read_to_string(file).map(|text| SecretString::from(text.trim()));
         if let Some(file) = &self.globals.key_file {
-            let told = |error| Failure::usage(format!("read the API key from {}: {error}", file.display()));
-            return read(file).map(Some).map_err(told);
+            let told = |refused| Failure::usage(format!("read the API key: {refused}"));
+            return keys::file::named(file).map(Some).map_err(told);
         }
         if let Some(key) = self.environment.api_key() {
             return Ok(Some(SecretString::from(key)));
         }
-        Ok(self.config.store.key_file().and_then(|file| read(&file).ok()))
+        let Some(file) = self.config.store.key_file() else { return Ok(None) };
+        Ok(keys::file::own(&file).unwrap_or_else(|refused| {
+            self.key_told.call_once(|| output::note(&format!("the API key is not used: {refused}")));
+            None
+        }))
     }
 }
 

@@ -180,7 +180,15 @@ fn run(cli: Cli) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::other(format!("start the runtime: {error}")))?;
-    let outcome = runtime.block_on(dispatch(cli.verb, &context));
+    let outcome = runtime.block_on(async {
+        match dispatch(cli.verb, &context).await {
+            Err(failure) => match context.hint(&failure).await {
+                Some(hint) => Err(failure.with_hint(&hint)),
+                None => Err(failure),
+            },
+            done => done,
+        }
+    });
     // What is still running was told to stop and is safe to leave: nothing waits for a thread that hangs.
     runtime.shutdown_background();
     outcome

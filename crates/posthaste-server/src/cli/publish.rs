@@ -14,6 +14,7 @@ use super::moment;
 use super::output;
 use crate::config::payload::LaneLimits;
 use crate::config::unit;
+use crate::depth;
 use crate::exit::Failure;
 use crate::http::wire::{NewEvent, PublishedEvent};
 
@@ -83,6 +84,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<(), Failure> {
 pub(super) fn check(envelope: &Envelope, context: &Context) -> Result<(), Failure> {
     envelope
         .check(context.config.server.payload_max)
+        .and_then(|()| depth::check(envelope, context.config.server.json_depth_max))
         .and_then(|()| LaneLimits::of(&context.config).check(envelope))
         .map_err(|error| Failure::from(error.during("publish")))
 }

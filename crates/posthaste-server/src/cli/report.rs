@@ -23,7 +23,7 @@ pub(super) struct ShowArgs {
 
 impl ShowArgs {
     /// The findings that are asked for, the worst first; otherwise in their order.
-    pub(super) fn chosen<'a>(self, found: &'a [Finding]) -> Vec<&'a Finding> {
+    pub(super) fn chosen(self, found: &[Finding]) -> Vec<&Finding> {
         let mut chosen: Vec<&Finding> =
             found.iter().filter(|finding| !self.problems || finding.verdict != Verdict::Ok).collect();
         chosen.sort_by_key(|finding| std::cmp::Reverse(finding.verdict));

@@ -44,14 +44,18 @@ pub struct ServerConfig {
     pub connections_max: usize,
     /// How long a client may take to send a request's head.
     pub header_timeout: Duration,
-    /// How long a client may pause within a request's body.
+    /// How far a request's body may fall behind its slowest rate, and so how long it may pause.
     pub body_timeout: Duration,
+    /// The slowest rate of a request's body, in bytes per second.
+    pub body_rate_min: u64,
     /// How long a connection may be open without a request.
     pub idle_timeout: Duration,
     /// How long a request may take, from its head to its answer.
     pub request_timeout: Duration,
     /// The largest payload of an event, in bytes.
     pub payload_max: usize,
+    /// The number of arrays and objects that may stand inside one another in a JSON payload.
+    pub json_depth_max: usize,
     /// The source of events that come without one.
     pub source: String,
     /// What keys may do over REST.
@@ -67,9 +71,11 @@ impl ServerConfig {
             connections_max: section.integer("connections_max", 1..=1_000_000),
             header_timeout: section.duration("header_timeout"),
             body_timeout: section.duration("body_timeout"),
+            body_rate_min: section.size("body_rate_min", 1..=PAYLOAD_BYTES_CEILING as u64),
             idle_timeout: section.duration("idle_timeout"),
             request_timeout: section.duration("request_timeout"),
             payload_max: section.size("payload_max", 1..=PAYLOAD_BYTES_CEILING as u64) as usize,
+            json_depth_max: section.integer("json_depth_max", 1..=1_000_000),
             source: section.text("source"),
             operators: section.list("operators"),
         };

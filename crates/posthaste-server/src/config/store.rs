@@ -24,6 +24,8 @@ pub const KEY_FILE: &str = "posthaste.key";
 pub struct StoreConfig {
     /// Its address; may hold a password.
     pub url: SecretString,
+    /// Whether the URL is configured, and not the default.
+    pub is_url_set: bool,
     /// What the names of its tables begin with.
     pub prefix: TablePrefix,
     /// How long delivered events are kept.
@@ -73,6 +75,7 @@ impl StoreConfig {
     pub(super) fn read(section: &Section<'_>) -> Self {
         let config = Self {
             url: section.secret("url"),
+            is_url_set: !section.is_default("url"),
             prefix: section.parsed("prefix"),
             retain: section.duration("retain"),
             is_retain_set: !section.is_default("retain"),
@@ -149,6 +152,16 @@ pub async fn open_existing(config: &Config) -> Result<Arc<dyn Backend>> {
     let mut options = options(config);
     options.create = false;
     open_as(config, options).await
+}
+
+/// The identity of the configured store. An embedded one is not opened for it. `None` if the store has no
+/// identity, or cannot be reached.
+pub async fn identity(config: &Config) -> Option<String> {
+    #[cfg(feature = "sqlite")]
+    if let (Some(file), None) = (config.store.database_file(), &config.store.table) {
+        return posthaste::store::sqlite::identity(&file, &config.store.prefix);
+    }
+    open_existing(config).await.ok()?.identity().await.ok()?
 }
 
 /// Opens the configured store to be looked at: neither its file nor its tables are made or changed.

@@ -37,6 +37,7 @@ fn the_default_file_says_what_the_binary_does() {
     assert_eq!(config.server.listen.to_string(), "127.0.0.1:7070");
     assert_eq!(config.server.admin_listen, None);
     assert_eq!(config.server.payload_max, posthaste::limits::PAYLOAD_BYTES_MAX);
+    assert_eq!((config.server.json_depth_max, config.server.body_rate_min), (128, 16 << 10));
     assert_eq!(config.server.source, "/posthaste");
     assert_eq!(config.server.roles, [server::Role::Api, server::Role::Relay]);
     assert_eq!(config.log.format, LogFormat::Auto);

@@ -11,7 +11,9 @@ use super::health::{Readiness, Watched};
 use super::jobs::Jobs;
 use super::letters::Letters;
 use super::metrics::Metrics;
+use super::proof::Prover;
 use super::publish::Budget;
+use super::rarely::Rarely;
 use crate::config::payload::LaneLimits;
 use crate::config::scope::Operator;
 
@@ -23,10 +25,14 @@ const JSON_BYTES_BESIDE_PAYLOAD: usize = 64 * 1024;
 pub struct Limits {
     /// The largest payload of an event, in bytes.
     pub payload_bytes_max: usize,
+    /// The number of arrays and objects that may stand inside one another in a JSON payload.
+    pub json_depth_max: usize,
     /// What the lanes take.
     pub lanes: LaneLimits,
-    /// How long a client may pause within a request's body.
+    /// How far a request's body may fall behind its slowest rate, and so how long it may pause.
     pub body_timeout: Duration,
+    /// The slowest rate of a request's body.
+    pub body_bytes_per_second_min: u64,
     /// How long a request may take, from its head to its answer.
     pub request_timeout: Duration,
     /// The source of events that come without one.
@@ -50,6 +56,8 @@ pub struct App {
     pub(super) keyring: Arc<dyn Keyring>,
     pub(super) limits: Limits,
     pub(super) keys: KnownKeys,
+    pub(super) unauthorized: Rarely,
+    pub(super) prover: Prover,
     pub(super) readiness: Readiness,
     pub(super) watched: Watched,
     pub(super) letters: Letters,
@@ -107,9 +115,23 @@ impl App {
         watched: Watched,
     ) -> Self {
         let bodies = Budget::new(limits.json_bytes_max());
-        let (keys, readiness) = (KnownKeys::default(), Readiness::default());
-        let jobs = Jobs::default();
-        Self { store, is_table, keyring, limits, keys, readiness, watched, letters, jobs, bodies, metrics }
+        let (keys, prover, readiness) = (KnownKeys::default(), Prover::default(), Readiness::default());
+        let (jobs, unauthorized) = (Jobs::default(), Rarely::default());
+        Self {
+            store,
+            is_table,
+            keyring,
+            limits,
+            keys,
+            unauthorized,
+            prover,
+            readiness,
+            watched,
+            letters,
+            jobs,
+            bodies,
+            metrics,
+        }
     }
 }
 

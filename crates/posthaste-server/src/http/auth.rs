@@ -11,11 +11,15 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use metrics::counter;
 use posthaste::schema::Keyring;
+use posthaste::telemetry::metric;
 use tokio::time::Instant;
 
 use super::app::App;
+use super::connections::Seat;
 use super::problem::{Kind, Problem};
+use super::server::Peer;
 use crate::config::scope::{Scope, may};
 use crate::keys;
 
@@ -34,8 +38,16 @@ pub(super) struct KeyName(pub(super) Arc<str>);
 pub(super) async fn need_key(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let name = match app.keys.check(&*app.keyring, request.headers()).await {
         Ok(name) => name,
-        Err(problem) => return problem.into_response(),
+        Err(problem) => {
+            if problem.kind() == Kind::Unauthorized {
+                tell_of_unauthorized(&app, &request);
+            }
+            return problem.into_response();
+        }
     };
+    if let Some(seat) = request.extensions().get::<Arc<Seat>>() {
+        seat.has_valid_key();
+    }
     let scope = wanted(request.method(), request.uri().path());
     if !may(&app.limits.operators, &name, scope) {
         let detail = format!(
@@ -51,6 +63,18 @@ pub(super) async fn need_key(State(app): State<Arc<App>>, mut request: Request, 
     }
     request.extensions_mut().insert(KeyName(name));
     next.run(request).await
+}
+
+/// Leaves a trace of a request without a valid key: somebody may be trying keys, or a client has lost its own.
+fn tell_of_unauthorized(app: &App, request: &Request) {
+    counter!(metric::HTTP_UNAUTHORIZED_TOTAL).increment(1);
+    let Some(count) = app.unauthorized.count() else { return };
+    let peer = request.extensions().get::<Peer>().map(|Peer(address)| tracing::field::display(*address));
+    tracing::warn!(
+        count,
+        peer,
+        "requests without a valid API key were refused with 401 (count: since the last such line; peer: of the newest one)"
+    );
 }
 
 /// What a request does; whatever neither publishes nor gives commands looks.

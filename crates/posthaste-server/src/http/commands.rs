@@ -234,10 +234,7 @@ impl CommandQuery {
             "prune" if delivered_age.is_none() && dead_age.is_none() => {
                 return Err(malformed("prune needs older_than or dead_older_than, like 7d"));
             }
-            "prune" => {
-                let prune = move |dry_run| Command::Prune { delivered_age, dead_age, dry_run };
-                (dead_age.is_some(), Box::new(prune))
-            }
+            "prune" => (true, Box::new(move |dry_run| Command::Prune { delivered_age, dead_age, dry_run })),
             "prune-inbox" => {
                 let age = delivered_age.ok_or_else(|| malformed("prune-inbox needs older_than, like 30d"))?;
                 (true, Box::new(move |dry_run| Command::PruneInbox { age, dry_run }))

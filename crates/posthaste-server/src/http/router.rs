@@ -17,7 +17,7 @@ use tracing::Instrument as _;
 
 use super::app::App;
 use super::problem::{Kind, Problem};
-use super::{audit, auth, commands, dead, events, health, jobs, lanes, metrics, publish};
+use super::{audit, auth, commands, dead, events, health, jobs, lanes, metrics, proof, publish, strict};
 
 /// Which address a router serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,13 @@ fn open() -> Vec<Route> {
         ("/startupz", get(health::started)),
         ("/version", get(health::version)),
         ("/openapi.json", get(openapi)),
+        (crate::proof::PATH, get(proof::prove)),
     ]
+}
+
+/// Whether a request for this path is answered although the server has no room for more connections.
+pub(super) fn is_for_health(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz" | "/startupz" | "/metrics")
 }
 
 /// Figures, which need a key but on the admin address.
@@ -87,6 +93,7 @@ pub fn router(app: Arc<App>, face: Face) -> Router {
     with(open)
         .merge(keyed)
         .method_not_allowed_fallback(method_not_allowed)
+        .layer(from_fn(strict::need_well_formed))
         .layer(from_fn_with_state(Arc::clone(&app), in_time))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn(observe))

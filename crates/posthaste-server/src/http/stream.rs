@@ -5,31 +5,41 @@ use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
+use super::head::HeadScan;
 use super::server::ConnectionLimits;
 
-/// Whether a request of the connection is being handled (its handler then keeps its own time), and whether another may
-/// follow.
+/// Whether a request of the connection is being handled (its handler then keeps its own time), whether another may
+/// follow, and what was seen in the head of the next one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Activity(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     requests: AtomicUsize,
+    begun: AtomicU64,
     ending: AtomicBool,
+    has_two_lengths: AtomicBool,
 }
 
 impl Activity {
     /// A request begins; it ends when the guard is dropped.
     pub(super) fn begin(&self) -> Busy {
         self.0.requests.fetch_add(1, Ordering::AcqRel);
+        self.0.begun.fetch_add(1, Ordering::AcqRel);
         Busy(self.clone())
+    }
+
+    /// Whether the head of the request that begins has both `Transfer-Encoding` and `Content-Length`. A head that came
+    /// while the request before it was handled is not scanned; the parser closes the connection after such a request.
+    pub(super) fn take_two_lengths(&self) -> bool {
+        self.0.has_two_lengths.swap(false, Ordering::AcqRel)
     }
 
     /// No request may follow: a client that has not sent a whole head by now is not waited for.
@@ -39,6 +49,10 @@ impl Activity {
 
     fn is_busy(&self) -> bool {
         self.0.requests.load(Ordering::Acquire) > 0
+    }
+
+    fn begun(&self) -> u64 {
+        self.0.begun.load(Ordering::Acquire)
     }
 
     fn is_ending(&self) -> bool {
@@ -74,6 +88,9 @@ pub(super) struct TimedStream<S> {
     limits: ConnectionLimits,
     activity: Activity,
     phase: Phase,
+    /// How many requests had begun when the phase was entered.
+    begun: u64,
+    head: HeadScan,
     read_until: Pin<Box<Sleep>>,
     write_until: Option<Pin<Box<Sleep>>>,
 }
@@ -81,7 +98,8 @@ pub(super) struct TimedStream<S> {
 impl<S> TimedStream<S> {
     pub(super) fn new(stream: S, limits: ConnectionLimits, activity: Activity) -> Self {
         let read_until = Box::pin(sleep(limits.idle_timeout));
-        Self { stream, limits, activity, phase: Phase::Idle, read_until, write_until: None }
+        let (phase, begun, head) = (Phase::Idle, activity.begun(), HeadScan::default());
+        Self { stream, limits, activity, phase, begun, head, read_until, write_until: None }
     }
 
     fn enter(&mut self, phase: Phase, within: Duration) {
@@ -115,13 +133,20 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
             this.phase = Phase::Busy;
             return Pin::new(&mut this.stream).poll_read(cx, buf);
         }
-        if this.phase == Phase::Busy {
+        // A request may have come and gone without a read in between.
+        if this.phase == Phase::Busy || this.begun != this.activity.begun() {
+            this.begun = this.activity.begun();
+            this.head = HeadScan::default();
             this.enter(Phase::Idle, this.limits.idle_timeout);
         }
+        let before = buf.filled().len();
         match Pin::new(&mut this.stream).poll_read(cx, buf) {
             Poll::Ready(answer) => {
                 if this.phase == Phase::Idle {
                     this.enter(Phase::Head, this.limits.header_timeout);
+                }
+                if this.head.scan(&buf.filled()[before..]) {
+                    this.activity.0.has_two_lengths.store(true, Ordering::Release);
                 }
                 Poll::Ready(answer)
             }
@@ -235,6 +260,32 @@ mod tests {
         drop(busy);
         assert_eq!(read_fails_after(&mut stream, io::ErrorKind::TimedOut).await, IDLE);
         client.write_all(b"G").await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_request_that_was_answered_between_two_reads_it_is_idle() {
+        let (mut stream, mut client, activity) = timed();
+        client.write_all(b"G").await.unwrap();
+        stream.read_u8().await.unwrap();
+        drop(activity.begin());
+        assert_eq!(read_fails_after(&mut stream, io::ErrorKind::TimedOut).await, IDLE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn two_lengths_are_told_with_their_request_and_no_other() {
+        let (mut stream, mut client, activity) = timed();
+        for (head, has_two) in [
+            ("A / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n", true),
+            ("A / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nContent-Length: 1\r\n", false),
+        ] {
+            let sending = async { client.write_all(head.as_bytes()).await.unwrap() };
+            let mut read = vec![0; head.len()];
+            let reading = async { stream.read_exact(&mut read).await.unwrap() };
+            tokio::join!(sending, reading);
+            let busy = activity.begin();
+            assert_eq!(activity.take_two_lengths(), has_two, "{head}");
+            drop(busy);
+        }
     }
 
     #[tokio::test(start_paused = true)]

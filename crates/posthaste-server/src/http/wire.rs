@@ -19,7 +19,7 @@ use posthaste::{Error, Result};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-pub use health::{CheckDocument, ReadinessDocument, StatsDocument, VersionDocument};
+pub use health::{CheckDocument, ProofDocument, ReadinessDocument, StatsDocument, VersionDocument};
 pub use history::HistoryDocument;
 pub use lanes::{AppliedDocument, JobDocument, JobPage, LaneDocument, LanePage};
 pub use review::{AuditDocument, AuditPage, DeadCodeDocument, DeadCodePage};

@@ -1,7 +1,7 @@
 //! What a person reads when the server has started.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
@@ -21,13 +21,17 @@ pub(super) struct Welcome<'a> {
 }
 
 impl Welcome<'_> {
-    /// Prints it on stdout. Nobody reading is no reason not to serve.
+    /// Prints it on stderr, as stdout is for what lanes deliver there. A failed write does not stop the
+    /// server.
+    ///
+    /// Shows the key on a terminal only. Elsewhere the key would stay in a journal or in the log of a
+    /// container.
     pub(super) fn print(&self) {
-        let mut stdout = std::io::stdout().lock();
-        let _ = stdout.write_all(self.text().as_bytes()).and_then(|()| stdout.flush());
+        let shows_key = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
+        let _ = std::io::stderr().lock().write_all(self.text(shows_key).as_bytes());
     }
 
-    fn text(&self) -> String {
+    fn text(&self, shows_key: bool) -> String {
         let mut text = format!("posthaste {}\n", env!("CARGO_PKG_VERSION"));
         let mut line = |name: &str, value: &str| {
             // Writing to a String cannot fail.
@@ -43,14 +47,16 @@ impl Welcome<'_> {
         match self.key {
             FirstKey::Known => {}
             FirstKey::Adopted(file) => line("API key", &format!("the one in {}", file.display())),
-            FirstKey::Written(key, file) => {
+            FirstKey::Written(key, file) if shows_key => {
                 line("API key", &format!("{}  (shown once; kept in {})", key.expose(), file.display()));
             }
-            FirstKey::Unwritten(key, why) => {
+            FirstKey::Written(_, file) => line("API key", &format!("kept in {}", file.display())),
+            FirstKey::Unwritten(key, why) if shows_key => {
                 line("API key", &format!("{}  (shown once: write it down; {why})", key.expose()));
             }
+            FirstKey::Unwritten(_, why) => line("API key", &lost(why)),
         }
-        line("try it", &self.curl());
+        line("try it", &self.curl(shows_key));
         text
     }
 
@@ -62,9 +68,10 @@ impl Welcome<'_> {
         names.join(", ")
     }
 
-    fn curl(&self) -> String {
+    fn curl(&self, shows_key: bool) -> String {
         let key = match self.key {
-            FirstKey::Unwritten(key, _) => key.expose().to_owned(),
+            FirstKey::Unwritten(key, _) if shows_key => key.expose().to_owned(),
+            FirstKey::Unwritten(..) => "$KEY".to_owned(),
             FirstKey::Adopted(file) | FirstKey::Written(_, file) => from_file(file),
             FirstKey::Known => self.config.store.key_file().as_deref().map_or("$KEY".to_owned(), from_file),
         };
@@ -73,6 +80,11 @@ impl Welcome<'_> {
             reachable(self.address)
         )
     }
+}
+
+/// Describes a key that is neither in a file nor shown, so that no user knows it.
+fn lost(why: &str) -> String {
+    format!("none is known: {why}, and this is not a terminal; make one with posthaste key add NAME")
 }
 
 fn from_file(file: &Path) -> String {
@@ -98,8 +110,25 @@ mod tests {
     use crate::keys::ApiKey;
 
     fn text(address: &str, key: &FirstKey) -> String {
+        shown(address, key, true)
+    }
+
+    fn shown(address: &str, key: &FirstKey, shows_key: bool) -> String {
         let config = Config::defaults();
-        Welcome { address: address.parse().unwrap(), admin: None, config: &config, key }.text()
+        Welcome { address: address.parse().unwrap(), admin: None, config: &config, key }.text(shows_key)
+    }
+
+    #[test]
+    fn without_a_terminal_the_key_is_not_shown_but_where_it_is() {
+        let key = ApiKey::generate().unwrap();
+        let written = FirstKey::Written(key.clone(), "/data/posthaste.key".into());
+        let unwritten = FirstKey::Unwritten(key.clone(), "cannot write x".into());
+        for (first, says) in [(&written, "kept in /data/posthaste.key\n"), (&unwritten, "posthaste key add")]
+        {
+            let text = shown("127.0.0.1:7070", first, false);
+            assert!(!text.contains(key.expose()), "{text}");
+            assert!(text.contains(says), "{text}");
+        }
     }
 
     #[test]

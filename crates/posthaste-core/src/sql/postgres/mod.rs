@@ -1,6 +1,10 @@
 //! The log engine's statements for Postgres.
 
+mod functions;
+
 use crate::prefix::TablePrefix;
+
+pub use functions::{postgres_functions, postgres_functions_exist};
 
 /// The version of the schema that this release brings.
 pub const POSTGRES_SCHEMA: u32 = 1;
@@ -19,7 +23,9 @@ pub fn postgres_migrations(prefix: &TablePrefix) -> Vec<(u32, String)> {
 
 /// The statements that make all tables, for those who want to run them by hand.
 pub fn postgres_ddl(prefix: &TablePrefix) -> String {
-    postgres_migrations(prefix).into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("\n")
+    let mut texts: Vec<String> = postgres_migrations(prefix).into_iter().map(|(_, text)| text).collect();
+    texts.push(postgres_functions(prefix));
+    texts.join("\n")
 }
 
 /// The statements that make the four roles and give them the rights that each needs on tables with this prefix.
@@ -58,6 +64,8 @@ statements! {
     epoch_floor_raise,
     /// What reading without gaps relies on.
     server_check,
+    /// The identity of these tables.
+    identity,
     /// Settings on which durability and cleaning rest.
     examine_settings,
     /// How many connections there are and may be.
@@ -196,6 +204,8 @@ statements! {
     api_key_name,
     /// How many API keys there are.
     api_key_count,
+    /// The hashes of the newest API keys.
+    api_key_hashes,
     /// Where the log begins and ends.
     log_ends,
     /// The first event at or after a number, and when it was taken in.

@@ -1,7 +1,8 @@
 -- Looks whether there is anything new since the tick $1 and, if so, notes what is visible now: one statement, whose
 -- commit makes everything that the tick sees durable before it is delivered, and its ids unrepeatable.
 -- $1, $2: the newest tick that is known here, and its token. $3, $4: the end of its snapshot, and what was open in it.
--- $5: tick in any case.
+-- $5: tick in any case. $6-$9: lane, shard, epoch and run of the lease for which somebody looks, or NULL. A look that finds
+-- nothing also says whether that lease holds and whether anything waits in the lane, so that it is all of a claim.
 -- No row of t: the server is not the one it was. The new tick's predecessor is visible to this statement, so ticks see
 -- more and more. The scalar ORDER BY ... LIMIT 1 forms are needed: EXISTS becomes a sequential scan, and so does xid = x where a few
 -- transactions wrote the whole log, as the planner then expects to meet a row of x soon.
@@ -24,7 +25,8 @@ SELECT (SELECT count(*) FROM t) AS known, (SELECT count(*) FROM want) AS wanted,
        CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'local', true) END,
        -- How many ids were given since the tick, and how long the look took: what decides about the next one's $5.
        pg_snapshot_xmax(pg_current_snapshot())::text::bigint - $3::text::bigint,
-       (extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.statement_timestamp()) * 1000000)::bigint
+       (extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.statement_timestamp()) * 1000000)::bigint,
+       (SELECT waiting > 0 FROM {prefix}lanes WHERE lane = $6 AND shard = $7 AND epoch = $8 AND owner_run = $9)
 FROM (SELECT) one LEFT JOIN (
     SELECT id, token, snap, low, true AS is_made FROM made
     UNION ALL

@@ -3,7 +3,8 @@
 -- stragglers of later ones (none while the default of seq and CACHE 1 hold, but nothing rests on that). $14, $15: the ends
 -- of both snapshots. Transaction and number are compared together: where a few transactions wrote the whole log, the planner likes the
 -- primary key more, and would pass over all of it to find that a transaction wrote nothing. low only splits the work between the parts: nothing is lost when it is wrong. Where the late part has
--- a whole page, the new part is not to be used yet.
+-- a whole page, the new part is not to be used yet. OFFSET 0 keeps the order from choosing the index: by primary key the
+-- server would pass over the whole log up to low.
 SELECT NULL AS seq, CASE WHEN epoch < 0 THEN set_config('application_name', '', true) END AS event_id, NULL AS source,
        NULL AS event_type, NULL AS topic, NULL AS key, NULL AS subject,
        NULL AS schema_version, NULL AS content_type, NULL AS headers, NULL AS occurred_at, NULL AS available_at,
@@ -20,9 +21,11 @@ UNION ALL
     SELECT l.* FROM unnest($16::text[]::xid8[]) x, LATERAL (
         SELECT * FROM {prefix}events WHERE (xid, seq) > (x, $11) AND (xid, seq) <= (x, $13) ORDER BY xid, seq LIMIT $12) l
     UNION ALL
-    (SELECT * FROM {prefix}events
-     WHERE xid >= $14::xid8 AND xid < $15::xid8 AND seq > $11 AND seq <= $13
-       AND pg_visible_in_snapshot(xid, (SELECT $10::pg_snapshot)) ORDER BY seq LIMIT $12)) e
+    (SELECT * FROM (
+        SELECT * FROM {prefix}events
+        WHERE xid >= $14::xid8 AND xid < $15::xid8 AND seq > $11 AND seq <= $13
+          AND pg_visible_in_snapshot(xid, (SELECT $10::pg_snapshot)) OFFSET 0) stragglers
+     ORDER BY seq LIMIT $12)) e
  ORDER BY seq LIMIT $12)
 UNION ALL
 (SELECT seq, event_id, source, event_type, topic, key, subject, schema_version, content_type, headers::text, occurred_at,

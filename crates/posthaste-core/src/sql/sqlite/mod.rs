@@ -207,6 +207,8 @@ statements! {
     api_key_name,
     /// How many API keys there are.
     api_key_count,
+    /// The hashes of the newest API keys.
+    api_key_hashes,
 }
 
 #[cfg(test)]

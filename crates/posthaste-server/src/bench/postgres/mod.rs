@@ -3,6 +3,7 @@
 mod hold;
 mod meter;
 mod producer;
+mod rates;
 mod reader;
 mod rows;
 mod table;
@@ -102,7 +103,7 @@ impl Bench<'_> {
             bar.inc(1);
         }
         bar.finish_and_clear();
-        let rate = args.rate.unwrap_or(RATE);
+        let rate = args.rate.last().copied().unwrap_or(RATE);
         // Connections apart, as applications have them: the relay hears of nothing and has to look.
         let producer = Producer::connect(&args.store).await?;
         let store = Arc::clone(&self.store) as Arc<dyn Store>;
@@ -124,6 +125,9 @@ impl Bench<'_> {
         }
         if args.against.is_some() {
             facts.extend(rows.facts_against(&log, &self.meter));
+        }
+        if args.rate.len() > 1 {
+            facts.push(("by_rate", rates::measure(self, &producer).await?));
         }
         if let Some(seconds) = args.hold_transaction {
             facts.extend(hold::measure(self, seconds).await?);

@@ -1,13 +1,14 @@
 //! Files of this machine: who may read the key, and the disk under an embedded store.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use posthaste::findings::{Finding, Mend};
 use posthaste::store::Synchronous;
 
 use crate::config::Config;
+use crate::keys::file::is_trusted;
 
 /// With less than this SQLite soon cannot write.
 const FREE_BYTES_MIN: u64 = 64 << 20;
@@ -51,10 +52,15 @@ pub(super) fn examine(config: &Config, key_file: Option<PathBuf>) -> Vec<Finding
     found
 }
 
-/// Whether only its owner may read the key.
+/// Whether the key is of this user, and only its owner may read it.
 fn key(file: &Path) -> Option<Finding> {
-    let mode = fs::metadata(file).ok()?.permissions().mode() & 0o777;
+    let about = fs::metadata(file).ok()?;
+    let (owner, mode) = (about.uid(), about.mode() & 0o777);
     let shown = file.display();
+    if !is_trusted(owner, rustix::process::geteuid().as_raw()) {
+        let seen = format!("{shown} belongs to user {owner}, who knows the key: it is not used");
+        return Some(Finding::failure("key file", seen, Mend::words("remove it, or run this as its owner")));
+    }
     Some(if mode & 0o077 == 0 {
         Finding::ok("key file", format!("{shown} is for its owner only"))
     } else {

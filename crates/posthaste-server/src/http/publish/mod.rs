@@ -20,12 +20,13 @@ use posthaste::envelope::Envelope;
 use posthaste::publisher::Published;
 use posthaste::telemetry::{label, metric};
 
-pub(super) use body::Budget;
+pub(super) use body::{Budget, discard};
 use form::{Events, Form};
 
 use super::app::App;
 use super::problem::{Kind, Problem};
 use super::wire::{PublishedBatch, PublishedEvent};
+use crate::depth;
 
 /// Stores the request's events, all or none: 201, or 200 when all of them were there before.
 pub(super) async fn publish(
@@ -62,6 +63,8 @@ fn check(app: &App, event: &Envelope) -> Result<(), Problem> {
         let too_large = event.payload.len() > payload_bytes_max;
         Problem::new(if too_large { Kind::TooLarge } else { Kind::Invalid }, error.to_string())
     })?;
+    depth::check(event, app.limits.json_depth_max)
+        .map_err(|error| Problem::new(Kind::Invalid, error.to_string()))?;
     app.limits.lanes.check(event).map_err(|error| Problem::new(Kind::TooLarge, error.to_string()))
 }
 

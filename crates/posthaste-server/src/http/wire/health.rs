@@ -34,6 +34,19 @@ pub struct VersionDocument {
     pub version: String,
 }
 
+/// What a server says to prove itself: `GET /v1/proof`.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct ProofDocument {
+    /// Which store it serves, as a hash of the store's identity; absent if the store has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<String>,
+    /// The HMAC of the nonce, with the key's hash.
+    pub known: String,
+    /// The HMAC of the nonce, the store, and the server's address and port of this connection, with the key's
+    /// hash.
+    pub proof: String,
+}
+
 /// How much is to be done, over all lanes: `GET /stats`. The first three are named as other relays name them.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct StatsDocument {

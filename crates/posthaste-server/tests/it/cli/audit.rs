@@ -21,7 +21,7 @@ fn every_verb_that_changes_something_is_listed_with_who_gave_it() {
     folder.ok(&["replay", "--lane", "main"]);
     folder.ok(&["lane", "seek", "main", "--to", "beginning", "--yes"]);
     folder.ok(&["relay", "--once", "--to", "null:"]);
-    folder.ok(&["prune", "--older-than", "0s"]);
+    folder.ok(&["prune", "--older-than", "0s", "--yes"]);
     folder.ok(&["lane", "remove", "main", "--yes"]);
     let page = folder.json(&["audit", "--all"]);
     assert_eq!(
@@ -47,7 +47,7 @@ fn the_record_is_read_in_pages_and_by_what_is_asked_for() {
         folder.ok(&["lane", "pause", "main"]);
         folder.ok(&["lane", "resume", "main"]);
     }
-    folder.ok(&["prune"]);
+    folder.ok(&["prune", "--yes"]);
     assert_eq!(
         folder.json(&["audit"])["entries"].as_array().unwrap().len(),
         6,
@@ -88,7 +88,7 @@ fn the_server_answers_with_the_same_record_as_the_store() {
         .output()
         .unwrap()
         .into();
-    stranger.assert_failed(3, &["refused the API key"]);
+    stranger.assert_failed(3, &["did not prove that it knows the API key"]);
     running.signal("TERM");
     assert_eq!(running.code(), 0);
 }

@@ -35,7 +35,7 @@ fn relaying_is_measured_on_postgres_and_the_tables_are_gone_afterwards() {
     say(&server, &format!("CREATE DATABASE {name} TEMPLATE template0"));
     let folder = Folder::new();
     let arguments = ["bench", "relay", "--store", &url, "--events", "2000", "--size", "100", "--rounds", "1"];
-    let arguments = [&arguments[..], &["--rate", "50", "--against", "rows", "--output", "json"]].concat();
+    let arguments = [&arguments[..], &["--rate", "20,50", "--against", "rows", "--output", "json"]].concat();
     let answer = folder.ok(&arguments);
     let figures: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap();
     for figure in [
@@ -54,6 +54,14 @@ fn relaying_is_measured_on_postgres_and_the_tables_are_gone_afterwards() {
         assert!(figures[figure].as_f64().is_some_and(|value| value > 0.0), "{figure}: {figures}");
     }
     assert!(figures.get("db_cpu_us_per_event").is_some(), "{figures}");
+    let by_rate = figures["by_rate"].as_array().unwrap();
+    assert_eq!(by_rate.iter().map(|at| &at["rate"]).collect::<Vec<_>>(), [20, 50]);
+    for (at, figure) in
+        by_rate.iter().flat_map(|at| ["p50_ms", "p99_ms", "ticks_per_second"].map(|f| (at, f)))
+    {
+        assert!(at[figure].as_f64().is_some_and(|value| value > 0.0), "{figure}: {figures}");
+    }
+    assert!(by_rate.iter().all(|at| at.get("db_cpu_percent_inserts_alone").is_some()), "{figures}");
     let rounds = figures["rounds"].as_array().unwrap();
     assert!(rounds.len() == 3 && rounds.iter().all(|round| round["events"] == 2000), "{figures}");
     let left = "SELECT relname FROM pg_class WHERE relname LIKE 'bench%'";

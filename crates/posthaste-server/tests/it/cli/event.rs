@@ -246,6 +246,26 @@ fn bad_input_is_refused_and_nothing_is_stored() {
     assert_eq!(folder.json(&["event", "list"])["events"].as_array().unwrap().len(), 3);
 }
 
+/// Straight into the store; the server's own limit is tested over REST.
+#[test]
+fn json_that_is_nested_too_deep_is_not_published_unless_it_is_configured_or_not_called_json() {
+    let folder = Folder::new();
+    let publish = |depth: usize, content_type: &[&str]| {
+        let arguments = [&["publish", "--type", "x"], content_type].concat();
+        folder.run_with_stdin(&arguments, ("[".repeat(depth) + &"]".repeat(depth)).as_bytes())
+    };
+    for content_type in [&[][..], &["--content-type", "application/vnd.shop+json; v=2"]] {
+        publish(100_000, content_type).assert_failed(2, &["nested deeper than 128", "server.json_depth_max"]);
+        publish(129, content_type).assert_failed(2, &["nested deeper than 128"]);
+        assert_eq!(publish(128, content_type).code, 0);
+    }
+    assert_eq!(publish(129, &["--content-type", "text/plain"]).code, 0);
+    folder.write("posthaste.toml", "[server]\njson_depth_max = 129\n");
+    assert_eq!(publish(129, &[]).code, 0);
+    folder.write("posthaste.toml", "[server]\njson_depth_max = 0\n");
+    publish(1, &[]).assert_failed(3, &["server.json_depth_max = 0 must be a whole number from 1 to 1000000"]);
+}
+
 #[test]
 fn lists_are_filtered_and_paged() {
     let folder = Folder::new();

@@ -131,10 +131,12 @@ impl Answer {
         serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
-    /// The exit code and, on stderr, every one of these texts; nothing on stdout.
+    /// The exit code and, on stderr, every one of these texts; nothing on stdout. The error may come through
+    /// a server.
     pub(crate) fn assert_failed(&self, code: i32, texts: &[&str]) {
         assert_eq!(self.code, code, "{}", self.stderr);
-        assert!(self.stderr.starts_with("error: "), "{}", self.stderr);
+        let first = self.stderr.lines().find(|line| !line.starts_with("through http://"));
+        assert!(first.is_some_and(|line| line.starts_with("error: ")), "{}", self.stderr);
         assert_eq!(self.text(), "");
         for text in texts {
             assert!(self.stderr.contains(text), "{text:?} is not in {}", self.stderr);

@@ -73,11 +73,17 @@ fn removing_needs_a_yes_and_forgets_the_lane() {
 }
 
 #[test]
-fn pruning_removes_what_every_lane_has_passed() {
+fn pruning_removes_what_every_lane_has_passed_after_a_yes() {
     let folder = delivered();
-    assert_eq!(folder.json(&["prune"])["changed"], 0, "younger than store.retain");
+    assert_eq!(folder.json(&["prune", "--yes"])["changed"], 0, "younger than store.retain");
     assert_eq!(folder.json(&["prune", "--older-than", "0s", "--dry-run"])["matched"], 3);
-    assert_eq!(folder.json(&["prune", "--older-than", "0s"])["changed"], 3);
+    folder.run(&["prune", "--older-than", "0s"]).assert_failed(2, &["prune 3 events", "--yes"]);
+    assert_eq!(
+        folder.json(&["event", "list"])["events"].as_array().map(Vec::len),
+        Some(3),
+        "nothing was removed"
+    );
+    assert_eq!(folder.json(&["prune", "--older-than", "0s", "--yes"])["changed"], 3);
     assert_eq!(folder.json(&["event", "list"])["events"], Value::Array(vec![]));
 }
 

@@ -21,7 +21,7 @@ fn json_output_is_one_document() {
         &["stats"],
         &["migrate", "up"],
         &["migrate", "status"],
-        &["prune"],
+        &["prune", "--yes"],
         &["replay", "--lane", "main", "--dry-run"],
         &["check", "--connect"],
     ];

@@ -98,8 +98,10 @@ async fn every_verb_does_what_it_says_and_is_in_the_record() {
     give(&stand.operator, "seek?lane=main&to=beginning").await.problem(428);
     assert_eq!(give(&stand.operator, "seek?lane=main&to=beginning&yes=true").await.status, 200);
     assert_eq!(main_lane(&stand).await["unread"], 3);
-    done(&stand, "prune?older_than=1d", 0, 0).await;
-    give(&stand.operator, "prune?dead_older_than=1d").await.problem(428);
+    for prune in ["prune?older_than=1d", "prune?dead_older_than=1d", "prune-inbox?older_than=1d"] {
+        assert!(give(&stand.operator, prune).await.problem(428).contains("yes=true"), "{prune}");
+    }
+    done(&stand, "prune?older_than=1d&yes=true", 0, 0).await;
     done(&stand, "prune-inbox?older_than=1d&yes=true", 0, 0).await;
     assert_eq!(give(&stand.operator, "remove?lane=main&yes=true").await.status, 200);
     stand.client.get("/v1/lanes/main").await.problem(404);

@@ -231,6 +231,10 @@ impl Keyring for Faulty {
     fn count(&self) -> BoxFuture<'_, Result<u64>> {
         self.answer(self.store.count())
     }
+
+    fn hashes(&self, limit: u32) -> BoxFuture<'_, Result<Vec<[u8; 32]>>> {
+        self.answer(self.store.hashes(limit))
+    }
 }
 
 impl Store for Faulty {

@@ -84,7 +84,7 @@ async fn a_body_that_stalls_is_answered_408() {
 #[tokio::test]
 async fn a_body_that_drips_is_ended_with_its_request() {
     let stand = stand(Times { request: 2 * SOON, ..Times::default() }).await;
-    let head = stand.client.head("POST", "/v1/events", &[("content-length", "100000")]);
+    let head = stand.client.head("POST", "/v1/events", &[("content-length", "50000")]);
     let (mut reading, mut writing) = stand.client.connect().await.into_split();
     writing.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
     let dripping = async {
@@ -99,6 +99,68 @@ async fn a_body_that_drips_is_ended_with_its_request() {
     answered.await.expect("the server ends it in time").1.ok();
     assert!(Answer::parse(&answer).expect("an answer").problem(503).contains("took too long"));
     is_well(&stand).await;
+    stand.stopped().await;
+}
+
+/// Its bytes come one by one, without a long pause.
+#[tokio::test]
+async fn a_body_that_is_slower_than_the_slowest_rate_is_answered_408() {
+    let stand = stand(Times { body: SOON, ..Times::default() }).await;
+    let head = stand.client.head("POST", "/v1/events", &[("content-length", "50000")]);
+    let (mut reading, mut writing) = stand.client.connect().await.into_split();
+    writing.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
+    let dripping = async {
+        let mut ticks = tokio::time::interval(SOON / 100);
+        while writing.write_all(b" ").await.is_ok() {
+            ticks.tick().await;
+        }
+    };
+    let mut answer = Vec::new();
+    let answered =
+        tokio::time::timeout(DEADLINE, async { tokio::join!(dripping, reading.read_to_end(&mut answer)) });
+    answered.await.expect("the server ends it in time").1.ok();
+    assert!(Answer::parse(&answer).expect("an answer").problem(408).contains("too slowly"));
+    is_well(&stand).await;
+    stand.stopped().await;
+}
+
+/// More of them than the budget has room for, if each had room for the largest body.
+#[tokio::test]
+async fn slow_uploads_hold_no_room_that_they_do_not_fill() {
+    const LARGE: usize = 1024 * 1024;
+    let patient = 100 * DEADLINE;
+    let stand =
+        stand(Times { body: patient, request: patient, payload_bytes_max: LARGE, ..Times::default() }).await;
+    let length = (2 * LARGE).to_string();
+    let mut slow = Vec::new();
+    for n in 0..40 {
+        let framing =
+            if n % 2 == 0 { ("transfer-encoding", "chunked") } else { ("content-length", length.as_str()) };
+        let head = stand.client.head("POST", "/v1/events", &[framing, ("expect", "100-continue")]);
+        let mut stream = stand.client.connect().await;
+        stream.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
+        // "100 Continue" says that the handler is reading.
+        let reading = tokio::time::timeout(DEADLINE, stream.readable()).await;
+        reading.unwrap_or_else(|_| panic!("upload {n} waits for room")).unwrap();
+        stream.write_all(if n % 2 == 0 { b"1\r\n \r\n" } else { b" " }).await.unwrap();
+        slow.push(stream);
+    }
+    is_well(&stand).await;
+    let large = format!(r#"{{"type":"x","data":"{}"}}"#, "a".repeat(LARGE - 2));
+    assert_eq!(stand.client.publish(large).await.status, 201);
+    stand.stopped_at_once().await;
+}
+
+/// Together they are more than the budget holds, and they come side by side.
+#[tokio::test]
+async fn large_uploads_side_by_side_all_come_through() {
+    const LARGE: usize = 1024 * 1024;
+    let stand = stand(Times { payload_bytes_max: LARGE, ..Times::default() }).await;
+    let body = format!(r#"{{"type":"x","data":"{}"}}"#, "a".repeat(LARGE - 2));
+    let uploads = (0..80).map(|_| stand.client.publish(&body));
+    let answers = futures_util::future::join_all(uploads).await;
+    let statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+    assert!(statuses.iter().all(|status| *status == 201), "{statuses:?}");
     stand.stopped().await;
 }
 
@@ -117,28 +179,6 @@ async fn a_thousand_idle_connections_disturb_nobody() {
     }
     for _ in 0..20 {
         is_well(&stand).await;
-    }
-    stand.stopped().await;
-}
-
-#[tokio::test]
-async fn a_connection_over_the_limit_is_told_to_come_back() {
-    let stand = stand(Times { connections_max: 2, ..Times::default() }).await;
-    let mut held = Vec::new();
-    for _ in 0..2 {
-        // Answered means that the server holds it.
-        let mut stream = stand.client.connect().await;
-        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
-        stream.readable().await.unwrap();
-        held.push(stream);
-    }
-    let answer = stand.client.get("/healthz").await;
-    assert!(answer.problem(503).contains("too many connections"));
-    assert_eq!(answer.header("retry-after"), Some("1"));
-    drop(held);
-    let begun = tokio::time::Instant::now();
-    while stand.client.get("/healthz").await.status != 200 {
-        assert!(begun.elapsed() < DEADLINE, "room is never given back");
     }
     stand.stopped().await;
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::http_api::client::{Answer, Client};
-use crate::http_api::stand::{PAYLOAD_BYTES_MAX, Stand};
+use crate::http_api::stand::{JSON_DEPTH_MAX, PAYLOAD_BYTES_MAX, Stand};
 
 async fn stored(client: &Client) -> usize {
     client.get("/v1/events").await.json()["events"].as_array().expect("a list").len()
@@ -132,6 +132,86 @@ async fn a_body_over_the_limit_is_refused_announced_or_not() {
     chunked.extend_from_slice(b"\r\n0\r\n\r\n");
     let answer = stand.client.raw(&chunked).await;
     Answer::parse(&answer).expect("an answer").problem(413);
+    assert_eq!(stored(&stand.client).await, 0);
+    stand.stopped().await;
+}
+
+/// An array that is nested this deep.
+fn nested(depth: usize) -> String {
+    "[".repeat(depth) + &"]".repeat(depth)
+}
+
+#[tokio::test]
+async fn json_that_is_nested_too_deep_is_refused_in_every_form() {
+    let stand = Stand::start().await;
+    let client = &stand.client;
+    let forms = |depth: usize| {
+        let data = nested(depth);
+        let base64 = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &data);
+        let event = format!(r#"{{"type":"x","data":{data}}}"#);
+        let structured =
+            format!(r#"{{"specversion":"1.0","type":"x","id":"1","source":"/{depth}","data":{data}}}"#);
+        [
+            ("application/json", format!(r#"[{{"type":"x"}},{event}]"#)),
+            ("application/json", event),
+            ("application/json", format!(r#"{{"type":"x","data_base64":"{base64}"}}"#)),
+            (
+                "application/json",
+                format!(r#"{{"type":"x","datacontenttype":"a/b+JSON; v=1","data":{data}}}"#),
+            ),
+            ("application/cloudevents+json", structured.clone()),
+            ("application/cloudevents-batch+json", format!("[{structured}]")),
+        ]
+    };
+    for (content_type, body) in forms(JSON_DEPTH_MAX + 1) {
+        let detail = client.post(&[("content-type", content_type)], &body).await.problem(422);
+        assert!(detail.contains("deeper than 128") && detail.contains("json_depth_max"), "{detail}");
+        assert_eq!(detail.starts_with("event "), body.starts_with('['), "{detail}");
+    }
+    for (content_type, depth, status) in [
+        ("application/json;charset=utf-8", JSON_DEPTH_MAX + 1, 422),
+        ("application/json", JSON_DEPTH_MAX, 201),
+        ("text/plain", JSON_DEPTH_MAX + 1, 201),
+    ] {
+        let attributes =
+            [("ce-specversion", "1.0"), ("ce-type", "x"), ("ce-source", "/s"), ("ce-id", content_type)];
+        let headers = [&attributes[..], &[("content-type", content_type)]].concat();
+        let answer = client.post(&headers, nested(depth)).await;
+        assert_eq!(answer.status, status, "{content_type} {depth}: {}", answer.text());
+    }
+    for (content_type, body) in forms(JSON_DEPTH_MAX) {
+        let answer = client.post(&[("content-type", content_type)], &body).await;
+        assert!([200, 201].contains(&answer.status), "{content_type}: {}", answer.text());
+    }
+    stand.stopped().await;
+}
+
+/// Our own reader neither recurses nor fails on them: what is wrong is told.
+#[tokio::test]
+async fn deep_json_outside_of_the_payload_is_told_as_what_is_wrong() {
+    let stand = Stand::start().await;
+    let deep = nested(30_000);
+    for (content_type, body, status, part) in [
+        ("application/json", deep.clone(), 422, "JSON object"),
+        ("application/json", deep[..30_000].to_owned(), 400, "not JSON"),
+        (
+            "application/json",
+            format!(r#"{{"type":"x","headers":{deep}}}"#),
+            422,
+            "an object whose values are strings",
+        ),
+        ("application/json", format!(r#"{{"type":{deep}}}"#), 422, "type must be a string"),
+        ("application/json", format!(r#"{{"type":"x","other":{deep}}}"#), 422, "unknown members"),
+        (
+            "application/cloudevents+json",
+            format!(r#"{{"type":"x","other":{deep}}}"#),
+            422,
+            "must be a string",
+        ),
+    ] {
+        let detail = stand.client.post(&[("content-type", content_type)], body).await.problem(status);
+        assert!(detail.contains(part), "{part:?} is not in {detail:?}");
+    }
     assert_eq!(stored(&stand.client).await, 0);
     stand.stopped().await;
 }

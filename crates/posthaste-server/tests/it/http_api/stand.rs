@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::http_api::client::{Client, DEADLINE};
 
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 4096;
+pub(crate) const JSON_DEPTH_MAX: usize = 128;
 /// What the lane of the topics `narrow.#` takes.
 const NARROW_BYTES_MAX: u64 = 100;
 pub(crate) const CONNECTIONS_MAX: usize = 1_200;
@@ -51,6 +52,7 @@ pub(crate) struct Times {
     pub(crate) body: Duration,
     pub(crate) request: Duration,
     pub(crate) connections_max: usize,
+    pub(crate) payload_bytes_max: usize,
 }
 
 impl Default for Times {
@@ -61,6 +63,7 @@ impl Default for Times {
             body: DEADLINE,
             request: DEADLINE,
             connections_max: CONNECTIONS_MAX,
+            payload_bytes_max: PAYLOAD_BYTES_MAX,
         }
     }
 }
@@ -86,21 +89,32 @@ impl Stand {
         times: Times,
         watched: Watched,
     ) -> Self {
-        Self::made(memory, wrap, Letters::default(), times, watched).await
+        let app =
+            |memory, limits, metrics| App::new(wrap(memory), Letters::default(), limits, metrics, watched);
+        Self::made(memory, times, app).await
     }
 
     /// On an empty store, beside these dead letters of brokers.
     pub(crate) async fn beside(letters: Letters) -> Self {
-        let wrap = |memory| Arc::new(memory) as Arc<dyn Backend>;
-        Self::made(Memory::new(), wrap, letters, Times::default(), Watched::default()).await
+        let app = |memory, limits, metrics| {
+            App::new(Arc::new(memory), letters, limits, metrics, Watched::default())
+        };
+        Self::made(Memory::new(), Times::default(), app).await
     }
 
+    /// On a store that keeps no keys here.
+    pub(crate) async fn over(store: Arc<dyn Backend>) -> Self {
+        let app = |keys, limits, metrics| {
+            App::of_table(store, Letters::default(), Arc::new(keys), limits, metrics, Watched::default())
+        };
+        Self::made(Memory::new(), Times::default(), app).await
+    }
+
+    /// Serves what `app` makes of a store in memory that has the keys.
     async fn made(
         memory: Memory,
-        wrap: impl FnOnce(Memory) -> Arc<dyn Backend>,
-        letters: Letters,
         times: Times,
-        watched: Watched,
+        app: impl FnOnce(Memory, Limits, Metrics) -> Arc<App>,
     ) -> Self {
         let key = ApiKey::generate().expect("the system has a random source");
         memory.add("test", &key.hash()).await.expect("memory takes a key");
@@ -114,15 +128,17 @@ impl Stand {
         }
         let operators = [OPERATOR, "read:read", "publish:publish", "operate:operate"];
         let limits = Limits {
-            payload_bytes_max: PAYLOAD_BYTES_MAX,
+            payload_bytes_max: times.payload_bytes_max,
+            json_depth_max: JSON_DEPTH_MAX,
             lanes: narrow_lane(),
             body_timeout: times.body,
+            body_bytes_per_second_min: 16 * 1024,
             request_timeout: times.request,
             source: "/test".to_owned(),
             operators: operators.map(|operator| operator.parse().expect("an operator")).into(),
         };
         let metrics = Metrics::install().expect("nobody else installs one");
-        let app = App::new(wrap(memory), letters, limits, metrics, watched);
+        let app = app(memory, limits, metrics);
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         let mut addresses: Vec<SocketAddr> = Vec::new();
         for face in [Face::Public, Face::Admin] {
@@ -152,6 +168,11 @@ impl Stand {
     /// Waits until its commands have stopped, as at the end of the process.
     pub(crate) async fn commands_ended(&self) {
         self.app.commands_ended(DEADLINE).await;
+    }
+
+    /// Ends it without waiting for requests that would not finish.
+    pub(crate) async fn stopped_at_once(mut self) {
+        self.tasks.shutdown().await;
     }
 
     /// Waits for the end; a hang fails the test.

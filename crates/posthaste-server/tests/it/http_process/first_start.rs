@@ -1,9 +1,14 @@
 //! What a newcomer sees.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
 
 use tokio::process::Command;
+use tokio::time::timeout;
 
+use crate::http_api::client::DEADLINE;
 use crate::http_process::process::Process;
 use crate::http_process::skip;
 
@@ -12,7 +17,8 @@ async fn the_first_start_gives_a_key_and_a_line_that_works_when_pasted() {
     let folder = tempfile::tempdir().unwrap();
     let process = Process::start(folder.path()).await;
     let key = process.client.key.clone().expect("posthaste.key is there");
-    assert!(process.welcome.contains(&key), "{}", process.welcome);
+    assert!(!process.welcome.contains(&key), "stderr is not a terminal: {}", process.welcome);
+    assert!(process.welcome.contains("kept in posthaste.key"), "{}", process.welcome);
     assert!(process.welcome.contains("posthaste.db"), "{}", process.welcome);
     let mode = std::fs::metadata(folder.path().join("posthaste.key")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -59,4 +65,70 @@ async fn configured_lanes_run_inside_the_server() {
     assert!(line.contains(r#""id":"carried""#), "{line}");
     process.signal("TERM").await;
     assert!(process.ended().await.success());
+}
+
+/// Stdout holds the lines of the lane only, and the key is in its file only.
+#[tokio::test]
+async fn stdout_has_nothing_but_what_a_lane_delivers_and_the_key_is_in_no_log() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("posthaste.toml"), "[lanes.main]\nto = \"stdout:\"\n").unwrap();
+    let (stdout, stderr) = (folder.path().join("stdout"), folder.path().join("stderr"));
+    let mut command = Process::command(folder.path());
+    command.stdout(std::fs::File::create(&stdout).unwrap()).stderr(std::fs::File::create(&stderr).unwrap());
+    let mut child = command.spawn().unwrap();
+    let read = |file: &Path| std::fs::read_to_string(file).unwrap();
+    eventually("it says hello", || read(&stderr).contains("try it")).await;
+    let publish = ["publish", "--type", "x", "--data", "{}", "--store", "sqlite://posthaste.db"];
+    let published = Command::new(env!("CARGO_BIN_EXE_posthaste"))
+        .args(publish)
+        .current_dir(folder.path())
+        .output()
+        .await
+        .unwrap();
+    assert!(published.status.success(), "{published:?}");
+    eventually("the lane delivers to stdout", || read(&stdout).ends_with('\n')).await;
+    child.kill().await.unwrap();
+    for line in read(&stdout).lines() {
+        assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+    }
+    let key = read(&folder.path().join("posthaste.key"));
+    let log = read(&stderr);
+    assert!(!log.contains(key.trim()), "{log}");
+    assert!(log.contains("kept in posthaste.key"), "{log}");
+}
+
+/// If stdout is redirected, the key is not shown on the terminal of stderr either.
+#[tokio::test]
+async fn a_terminal_shows_the_key() {
+    let trial = "first_start::a_terminal_shows_the_key";
+    for (redirected, is_shown) in [("", true), (" >out", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let binary = env!("CARGO_BIN_EXE_posthaste");
+        let line = format!("{binary} serve --listen 127.0.0.1:0{redirected}");
+        let mut command = Command::new("script");
+        command
+            .args(["--quiet", "--flush", "--return", "--command", &line, "typescript"])
+            .current_dir(folder.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        let Ok(mut child) = command.spawn() else {
+            skip::say(trial, "script (of util-linux) is missing, so there is no terminal");
+            return;
+        };
+        let screen = || std::fs::read_to_string(folder.path().join("typescript")).unwrap_or_default();
+        eventually("it says hello", || screen().contains("/v1/events")).await;
+        let key = std::fs::read_to_string(folder.path().join("posthaste.key")).unwrap();
+        let shown = screen();
+        child.kill().await.unwrap();
+        assert_eq!(shown.contains(key.trim()), is_shown, "{shown}");
+        assert!(shown.contains("kept in posthaste.key"), "{shown}");
+    }
+}
+
+async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let waited = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(DEADLINE, waited).await.unwrap_or_else(|_| panic!("waited too long until {what}"));
 }

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
-use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::http_api::client::{Client, DEADLINE};
@@ -17,6 +18,8 @@ pub(crate) struct Process {
     pub(crate) welcome: String,
     child: Child,
     stdout: Lines<BufReader<ChildStdout>>,
+    /// Shows its log, so that the server never waits for a full pipe.
+    _log: JoinSet<()>,
 }
 
 impl Process {
@@ -25,25 +28,38 @@ impl Process {
         let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
         command.arg("serve").current_dir(folder).env_clear();
         command.env("POSTHASTE__SERVER__LISTEN", "127.0.0.1:0").env("POSTHASTE_ENV", "production");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         command
     }
 
     /// Serves in this folder, and waits for the welcome.
     pub(crate) async fn start(folder: &Path) -> Self {
         let mut child = Self::command(folder).spawn().expect("the binary starts");
-        let mut stdout = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
+        let stdout = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
+        let mut stderr = BufReader::new(child.stderr.take().expect("stderr is piped")).lines();
         let mut welcome = String::new();
         while !welcome.contains("try it") {
-            welcome += &line(&mut stdout).await.expect("the server says hello before it ends");
-            welcome += "\n";
+            let said = line(&mut stderr).await.expect("the server says hello before it ends");
+            // Before it, the log may say something.
+            if !welcome.is_empty() || said.starts_with("posthaste ") {
+                welcome += &said;
+                welcome += "\n";
+            } else {
+                eprintln!("{said}");
+            }
         }
+        let mut log = JoinSet::new();
+        log.spawn(async move {
+            while let Ok(Some(said)) = stderr.next_line().await {
+                eprintln!("{said}");
+            }
+        });
         let address = welcome.split("http://").nth(1).and_then(|rest| rest.lines().next());
         let address =
             address.and_then(|text| text.trim().parse().ok()).expect("the welcome says where it listens");
         let key = std::fs::read_to_string(folder.join("posthaste.key")).ok();
         let client = Client { address, key: key.map(|key| key.trim().to_owned()) };
-        Self { client, welcome, child, stdout }
+        Self { client, welcome, child, stdout, _log: log }
     }
 
     /// The next line that it prints.
@@ -69,6 +85,6 @@ impl Process {
     }
 }
 
-async fn line(stdout: &mut Lines<BufReader<ChildStdout>>) -> Option<String> {
-    timeout(DEADLINE, stdout.next_line()).await.expect("a line comes in time").expect("stdout is text")
+async fn line(lines: &mut Lines<BufReader<impl AsyncRead + Unpin>>) -> Option<String> {
+    timeout(DEADLINE, lines.next_line()).await.expect("a line comes in time").expect("it is text")
 }

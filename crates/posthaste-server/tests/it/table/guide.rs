@@ -94,7 +94,7 @@ async fn the_configuration_of_the_guide_describes_a_table() {
     stand.folder.ok(&["stats"]);
     stand.folder.ok(&["replay", "--lane", "main"]);
     assert_eq!(stand.folder.ok(&["relay", "--once"]).text().matches("\"type\":\"paid\"").count(), 1);
-    stand.folder.ok(&["prune", "--older-than", "0s"]);
+    stand.folder.ok(&["prune", "--older-than", "0s", "--yes"]);
     stand.end().await;
 }
 

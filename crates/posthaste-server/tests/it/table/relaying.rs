@@ -221,10 +221,10 @@ async fn operators_look_redrive_replay_and_prune(stand: Stand) {
     verb(&["replay", "--lane", "main"]);
     assert_eq!(stand.count("status = 'PENDING' AND delivered_at IS NULL").await, 4);
     assert_eq!(stand.immutable().await, immutable);
-    verb(&["prune", "--older-than", "0s"]);
+    verb(&["prune", "--older-than", "0s", "--yes"]);
     assert_eq!(stand.count("true").await, 4, "pending rows are never pruned");
     stand.folder.ok(&once);
-    verb(&["prune", "--older-than", "0s"]);
+    verb(&["prune", "--older-than", "0s", "--yes"]);
     assert_eq!(stand.count("true").await, 0);
     stand.end().await;
 }

@@ -89,7 +89,13 @@ fn what_a_log_can(ground: &Ground) {
     assert_eq!(ground.relay(), 2);
     ground.adds_up();
     assert_eq!(ground.applied(&["prune", "--delivered-age", "0s", "--dry-run"]), (2, 0));
-    assert_eq!(ground.applied(&["prune", "--delivered-age", "0s"]), (2, 2));
+    ground.refused(
+        &["prune", "--delivered-age", "0s"],
+        2,
+        "prune 2 events: this cannot be undone; say --yes",
+    );
+    assert_eq!(ids(&ground.json(&["event", "list"])).len(), 3, "without consent nothing is removed");
+    assert_eq!(ground.applied(&["prune", "--delivered-age", "0s", "--yes"]), (2, 2));
     ground.refused(&["prune", "--dead-age", "0s"], 2, "--yes");
     assert_eq!(ground.applied(&["prune", "--delivered-age", "0s", "--dead-age", "0s", "--yes"]), (1, 1));
     assert_eq!(ids(&ground.json(&["event", "list"])).len(), 0);
@@ -174,7 +180,12 @@ fn what_a_table_cannot(ground: &Ground) {
     }
     assert_eq!(ground.json(&["event", "list"]), before);
     // Pending rows are never pruned, dead ones only when asked.
-    assert_eq!(ground.applied(&["prune", "--delivered-age", "0s"]), (2, 2));
+    ground.refused(
+        &["prune", "--delivered-age", "0s"],
+        2,
+        "prune 2 events: this cannot be undone; say --yes",
+    );
+    assert_eq!(ground.applied(&["prune", "--delivered-age", "0s", "--yes"]), (2, 2));
     assert_eq!(ids(&ground.json(&["event", "list"])), [ground.id("c")]);
     assert_eq!(ground.applied(&["prune", "--delivered-age", "0s", "--dead-age", "0s", "--yes"]), (1, 1));
     assert_eq!(ids(&ground.json(&["event", "list"])).len(), 0);

@@ -103,7 +103,7 @@ pub(crate) async fn every_verb_of_a_table(ground: &Ground) {
     }
     assert!(client.get("/v1/audit").await.problem(404).contains("table"));
     ground.keep_record().await;
-    assert_eq!(give(client, "prune?older_than=0s").await, (2, 2));
+    assert_eq!(give_for_good(client, "prune?older_than=0s").await, (2, 2));
     let record = look(client, "/v1/audit").await;
     let newest = &record["entries"][0];
     assert_eq!(
@@ -253,7 +253,7 @@ pub(crate) async fn every_verb(ground: &Ground) {
     let lane = look(client, "/v1/lanes/main").await;
     assert_eq!((&lane["waiting"], &lane["discarded"]), (&json!(2), &json!(2)), "{lane}");
     assert_eq!(give(client, "prune?older_than=0s&dry_run=true").await, (1, 0), "the others are parked");
-    assert_eq!(give(client, "prune?older_than=0s").await, (1, 1));
+    assert_eq!(give_for_good(client, "prune?older_than=0s").await, (1, 1));
     assert_eq!(give_for_good(client, "prune?dead_older_than=0s").await, (1, 1));
     give_for_good(client, "remove?lane=main").await;
     client.get("/v1/lanes/main").await.problem(404);

@@ -162,7 +162,7 @@ async fn every_command_is_recorded_where_there_is_a_table_for_it() {
         let (code, said) = ground.said(&["dead", "redrive", "--lane", "main", "--id", &one]);
         assert!(code == 0 && !said.contains("operator"), "it is not said what is recorded: {said}");
         ground.ok(&["dead", "discard", "--lane", "main", "--reason", "left", "--yes"]);
-        ground.ok(&["prune", "--delivered-age", "0s"]);
+        ground.ok(&["prune", "--delivered-age", "0s", "--yes"]);
         let entries = record(&ground);
         let told: Vec<_> =
             entries.iter().map(|entry| (entry["verb"].as_str().unwrap(), &entry["changed"])).collect();

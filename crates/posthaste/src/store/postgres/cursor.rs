@@ -13,6 +13,7 @@ use posthaste_core::store::{Lease, Ticket};
 use posthaste_core::{Error, Result};
 
 use super::probe::Probe;
+use super::rhythm::Rhythm;
 use super::tick::Tick;
 
 /// Shards other than this come later; the column is there.
@@ -28,6 +29,7 @@ pub(super) struct Cursor {
     pub(super) epoch: i64,
     reading: Mutex<Reading>,
     pub(super) probe: Probe,
+    pub(super) rhythm: Rhythm,
     /// One claim at a time, and one settle.
     pub(super) claiming: tokio::sync::Mutex<()>,
     pub(super) settling: tokio::sync::Mutex<()>,
@@ -36,7 +38,8 @@ pub(super) struct Cursor {
 impl Cursor {
     pub(super) fn new(spec: LaneSpec, run: String, epoch: i64, reading: Reading) -> Self {
         let (claiming, settling) = Default::default();
-        Self { spec, run, epoch, reading: Mutex::new(reading), probe: Probe::new(), claiming, settling }
+        let (reading, probe, rhythm) = (Mutex::new(reading), Probe::new(), Rhythm::new());
+        Self { spec, run, epoch, reading, probe, rhythm, claiming, settling }
     }
 
     /// The cursor of a lease that this kind of store gave out.

@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use super::error::{Db, explain};
 use super::pool::{CONNECTIONS_MAX, Connections, begin_looking, commit};
 use super::value::args;
-use super::{PostgresStore, check, rows};
+use super::{PostgresStore, check, migrate, rows};
 use crate::store::table::examine::ASK_WITHIN;
 
 /// A clock that differs by more confuses whoever compares times of two machines.
@@ -28,7 +28,9 @@ pub(super) async fn examine(store: &PostgresStore) -> Vec<Finding> {
     let (connections, prefix) = (&store.connections, store.prefix.as_str());
     let mut found = asked("tables", ASK_WITHIN, async {
         let client = connections.get().await?;
-        check::findings(&client, &store.sql, prefix).await
+        let mut found = check::findings(&client, &store.sql, prefix).await?;
+        found.push(functions(migrate::has_functions(&client, &store.prefix).await.map_err(explain)?));
+        Ok(found)
     })
     .await;
     let tables = ["parked", "lanes", "ticks", "relays", "events"].map(|table| format!("{prefix}{table}"));
@@ -36,6 +38,16 @@ pub(super) async fn examine(store: &PostgresStore) -> Vec<Finding> {
     // Acquiring asks for it too, so that it was looked at.
     found.extend(of_server.into_iter().filter(|finding| finding.check != "fsync"));
     found
+}
+
+/// Whether the busiest statements are functions.
+fn functions(are_there: bool) -> Finding {
+    if are_there {
+        return Finding::ok("functions", "the busiest statements keep their plans");
+    }
+    let seen = "the functions for the busiest statements are missing, or this user may not call them, so the server \
+                plans every look again";
+    Finding::warning("functions", seen, Mend::command("posthaste migrate up"))
 }
 
 /// What is the same for whatever lies in the database; these are the tables in which rows change.

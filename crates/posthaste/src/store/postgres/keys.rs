@@ -34,4 +34,16 @@ impl Keyring for PostgresStore {
             row.and_then(|row| row.try_get::<_, i64>(0)).map(i64::unsigned_abs).map_err(explain)
         }))
     }
+
+    fn hashes(&self, limit: u32) -> BoxFuture<'_, Result<Vec<[u8; 32]>>> {
+        Box::pin(self.connections.watched(async move {
+            let client = self.client().await?;
+            let rows = client.query_typed(&self.sql.api_key_hashes, &args![i64::from(limit)]).await;
+            let hashes = rows.map_err(explain)?.into_iter().map(|row| {
+                let hash: &[u8] = row.try_get(0).map_err(explain)?;
+                hash.try_into().map_err(|_| Error::corrupt("the hash of an API key has not 32 bytes"))
+            });
+            hashes.collect()
+        }))
+    }
 }

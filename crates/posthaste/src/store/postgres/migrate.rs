@@ -2,7 +2,10 @@
 
 use posthaste_core::prefix::TablePrefix;
 use posthaste_core::schema::SchemaStatus;
-use posthaste_core::sql::{POSTGRES_COMPATIBLE_FROM, POSTGRES_SCHEMA, PostgresSql, postgres_migrations};
+use posthaste_core::sql::{
+    POSTGRES_COMPATIBLE_FROM, POSTGRES_SCHEMA, PostgresSql, postgres_functions, postgres_functions_exist,
+    postgres_migrations,
+};
 use posthaste_core::{Error, Result};
 use tokio_postgres::{Client, Transaction};
 
@@ -64,5 +67,14 @@ pub(super) async fn apply_missing(
             .map_err(explain)?;
         applied.push(version);
     }
+    // Their names tell their definitions apart, so a new release only adds its own.
+    if !has_functions(tx.client(), prefix).await.map_err(explain)? {
+        tx.batch_execute(&postgres_functions(prefix)).await.map_err(explain)?;
+    }
     Ok(applied)
+}
+
+/// Whether the database has the functions of this release, and this user may call them.
+pub(super) async fn has_functions(client: &Client, prefix: &TablePrefix) -> Db<bool> {
+    client.query_typed_one(&postgres_functions_exist(prefix), &[]).await?.try_get(0)
 }

@@ -6,7 +6,7 @@
 //! open.
 //!
 //! Every statement is sent with its types and without a name, and nothing is kept in a session: the store works behind a
-//! pooler in transaction mode.
+//! pooler in transaction mode. The busiest statements are functions in the database, whose plans each session keeps.
 //!
 //! Where a store may choose, this one does so:
 //! * A row *behind* its key is stored as such and has no due time. Whichever transaction removes or kills what it waited
@@ -30,6 +30,7 @@ mod parking;
 mod pool;
 mod probe;
 mod publish;
+mod rhythm;
 mod rows;
 mod settle;
 mod snapshot;
@@ -71,11 +72,15 @@ pub struct PostgresStore {
     connections: Connections,
     prefix: TablePrefix,
     sql: PostgresSql,
+    /// The same with calls of the functions that the database has for the busiest statements.
+    calling: PostgresSql,
     signal: Signal,
     payload_bytes_max: usize,
     waiting: Waiting,
     /// The tables were seen to be of a version that this binary understands.
     is_understood: AtomicBool,
+    /// The database has these functions; asked at each acquisition.
+    has_functions: AtomicBool,
 }
 
 impl PostgresStore {
@@ -93,11 +98,13 @@ impl PostgresStore {
         Ok(Self {
             connections: Connections::open(url, &options)?,
             sql: PostgresSql::new(&options.prefix),
+            calling: PostgresSql::calling(&options.prefix),
             prefix: options.prefix,
             signal: options.signal,
             payload_bytes_max: options.payload_bytes_max,
             waiting: Waiting::default(),
             is_understood: AtomicBool::new(false),
+            has_functions: AtomicBool::new(false),
         })
     }
 
@@ -111,9 +118,16 @@ impl PostgresStore {
         Ok(client)
     }
 
+    /// The statements of claims and settles.
+    fn busy_sql(&self) -> &PostgresSql {
+        if self.has_functions.load(Ordering::Relaxed) { &self.calling } else { &self.sql }
+    }
+
     async fn take(&self, lane: &LaneSpec, owner: &Owner) -> Result<Option<Lease>> {
         let mut client = self.connections.get().await?;
         migrate::understand(&client, &self.sql).await?;
+        let has_functions = migrate::has_functions(&client, &self.prefix).await.map_err(explain)?;
+        self.has_functions.store(has_functions, Ordering::Relaxed);
         check::check(&client, &self.sql, self.prefix.as_str()).await?;
         let known = acquire::look(&client, &self.sql, lane).await?;
         let tx = begin_on_lane(&mut client, lane.lease).await?;
@@ -140,10 +154,11 @@ impl PostgresStore {
             return Ok(Vec::new());
         }
         let one_at_a_time = cursor.claiming.lock().await;
+        cursor.rhythm.gather().await;
         let mut client = self.client().await?;
-        let next = self.next_window(&client, &cursor).await?;
-        let mut claim = Claim::begin(&self.sql, &cursor, room, next);
-        if !claim.may_be_one_statement() || !claim.read_alone(plain(&client)).await? {
+        let (next, is_waiting) = self.next_window(&client, &cursor).await?;
+        let mut claim = Claim::begin([self.busy_sql(), &self.sql], &cursor, room, next);
+        if !claim.may_be_one_statement() || !claim.read_alone(plain(&client), is_waiting).await? {
             let tx = begin_looking(&mut client).await?;
             claim.read(&tx).await?;
             commit(tx).await?;
@@ -162,23 +177,29 @@ impl PostgresStore {
         Ok(answer.claimed)
     }
 
-    /// The window after the last one, if that was read to its end and there is something new.
-    async fn next_window(&self, client: &Object, cursor: &Cursor) -> Result<Option<Arc<Window>>> {
+    /// The window after the last one, if that was read to its end and there is something new; and whether something
+    /// waits in the lane, if it was looked.
+    async fn next_window(
+        &self,
+        client: &Object,
+        cursor: &Cursor,
+    ) -> Result<(Option<Arc<Window>>, Option<bool>)> {
         let (is_open, newest) = {
             let reading = cursor.lock();
             (reading.window().is_some(), Arc::clone(&reading.newest))
         };
         if is_open {
-            return Ok(None);
+            return Ok((None, None));
         }
-        let next = newest.next(client, &self.sql, &cursor.probe).await?;
-        Ok(next.map(|tick| Arc::new(Window { a: newest, b: Arc::new(tick) })))
+        cursor.rhythm.looks();
+        let (next, is_waiting) = newest.next(client, self.busy_sql(), cursor).await?;
+        Ok((next.map(|tick| Arc::new(Window { a: newest, b: Arc::new(tick) })), Some(is_waiting)))
     }
 
     async fn record(&self, lease: &Lease, outcomes: Vec<Settled>, then: Then) -> Result<Standing> {
         let cursor = Cursor::of(lease)?;
         let _one_at_a_time = cursor.settling.lock().await;
-        let Some(settle) = Settle::begin(&self.sql, &cursor, outcomes, then, lease.length()) else {
+        let Some(settle) = Settle::begin(self.busy_sql(), &cursor, outcomes, then, lease.length()) else {
             return Ok(Standing::Lost);
         };
         // From here on only a commit makes the cursor right again, also if this future is dropped.
@@ -285,6 +306,16 @@ impl Schema for PostgresStore {
             commit(tx).await?;
             Ok(applied)
         })
+    }
+
+    /// The system identifier, the oid of the database, and the oid of the table `meta`, which differs by
+    /// prefix and by schema. A promoted standby has the identity of its old primary.
+    fn identity(&self) -> BoxFuture<'_, Result<Option<String>>> {
+        Box::pin(self.connections.watched(async move {
+            let client = self.connections.get().await?;
+            let row = client.query_typed_opt(&self.sql.identity, &[]).await;
+            row.and_then(|row| row.map(|row| row.try_get(0)).transpose()).map_err(explain)
+        }))
     }
 
     fn examine<'a>(&'a self, _: &'a [LaneSpec]) -> BoxFuture<'a, Vec<Finding>> {

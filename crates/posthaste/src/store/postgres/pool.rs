@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub(super) use deadpool_postgres::Transaction;
-use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, QueueMode, RecyclingMethod, Runtime,
+};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use posthaste_core::{Error, Result};
@@ -178,6 +180,8 @@ fn pool(mut config: Config, encryption: Option<MakeRustlsConnect>) -> Result<Poo
     };
     Pool::builder(manager)
         .max_size(CONNECTIONS_MAX)
+        // The one that was used last: its session has its plans and caches at hand.
+        .queue_mode(QueueMode::Lifo)
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(CONNECT_WITHIN))
         .create_timeout(Some(CONNECT_WITHIN))

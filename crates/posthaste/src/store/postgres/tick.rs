@@ -4,8 +4,9 @@ use posthaste_core::sql::PostgresSql;
 use posthaste_core::{Error, Result};
 use tokio_postgres::{Client, Row};
 
+use super::cursor::{Cursor, SHARD};
 use super::error::{Db, explain};
-use super::probe::{Probe, Probed};
+use super::probe::Probed;
 use super::snapshot::Snapshot;
 use super::value::args;
 
@@ -51,8 +52,8 @@ impl Tick {
         rows.iter().map(|row| Self::read(row, 0)).collect()
     }
 
-    /// The newest tick after this one, made now if there is something new, or if the probe says that it is time;
-    /// `None`: nothing is new.
+    /// The newest tick after this one, made now if there is something new, or if the probe says that it is time (no
+    /// tick: nothing is new), and whether something waits in the cursor's lane.
     ///
     /// Its own statement and never part of a transaction: a snapshot of a transaction that wrote sees its own id.
     ///
@@ -62,22 +63,24 @@ impl Tick {
         &self,
         client: &Client,
         sql: &PostgresSql,
-        probe: &Probe,
-    ) -> Result<Option<Self>> {
-        for _ in 0..TRIES_MAX {
-            let found = self.look(client, sql, probe.forces()).await?;
+        cursor: &Cursor,
+    ) -> Result<(Option<Self>, bool)> {
+        let probe = &cursor.probe;
+        let mut tries = 0;
+        loop {
+            let found = self.look(client, sql, probe.forces(), Some(cursor)).await?;
             probe.looked(found.tick.is_some(), found.probed);
-            if found.tick.is_some() || !found.wanted {
-                return Ok(found.tick);
+            tries += 1;
+            if found.tick.is_some() || !found.wanted || tries == TRIES_MAX {
+                return Ok((found.tick, found.is_waiting == Some(true)));
             }
         }
-        Ok(None)
     }
 
     /// A tick that sees everything that had committed before this call.
     pub(super) async fn now(client: &Client, sql: &PostgresSql) -> Result<Self> {
         for _ in 0..TRIES_MAX {
-            let found = Self::newest(client, sql).await?.look(client, sql, true).await?;
+            let found = Self::newest(client, sql).await?.look(client, sql, true, None).await?;
             // One of somebody else may have looked before we were asked.
             if let (Some(tick), true) = (found.tick, found.is_ours) {
                 return Ok(tick);
@@ -86,15 +89,19 @@ impl Tick {
         Err(Error::unavailable("too many others note what is visible at the same moment"))
     }
 
-    async fn look(&self, client: &Client, sql: &PostgresSql, force: bool) -> Result<Look> {
+    async fn look(
+        &self,
+        client: &Client,
+        sql: &PostgresSql,
+        force: bool,
+        of: Option<&Cursor>,
+    ) -> Result<Look> {
         let open: Vec<String> = self.snapshot.open.iter().map(u64::to_string).collect();
-        let row = client
-            .query_typed_one(
-                &sql.tick,
-                &args![self.id, self.token, self.snapshot.xmax.to_string(), open, force],
-            )
-            .await
-            .map_err(explain)?;
+        let end = self.snapshot.xmax.to_string();
+        let (lane, run) = (of.map(Cursor::lane), of.map(|cursor| cursor.run.as_str()));
+        let epoch = of.map(|cursor| cursor.epoch);
+        let values = args![self.id, self.token, end, open, force, lane, SHARD, epoch, run];
+        let row = client.query_typed_one(&sql.tick, &values).await.map_err(explain)?;
         let read = || -> Db<(i64, i64, Option<i64>, Option<bool>)> {
             Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(6)?))
         };
@@ -108,7 +115,8 @@ impl Tick {
             )));
         }
         let tick = id.map(|_| Self::read(&row, 2)).transpose()?;
-        Ok(Look { tick, wanted: wanted > 0, is_ours: is_ours == Some(true), probed })
+        let is_waiting = row.try_get(10).map_err(explain)?;
+        Ok(Look { tick, wanted: wanted > 0, is_ours: is_ours == Some(true), probed, is_waiting })
     }
 }
 
@@ -119,4 +127,6 @@ struct Look {
     wanted: bool,
     is_ours: bool,
     probed: Probed,
+    /// Whether something waits in the lane for which somebody looked; `None`: its lease is over.
+    is_waiting: Option<bool>,
 }

@@ -34,4 +34,10 @@ impl Keyring for SqliteStore {
             Ok(count.unsigned_abs())
         }))
     }
+
+    fn hashes(&self, limit: u32) -> BoxFuture<'_, Result<Vec<[u8; 32]>>> {
+        Box::pin(self.read(move |connection, sql| {
+            connection.prepare_cached(&sql.api_key_hashes)?.query_map([limit], |row| row.get(0))?.collect()
+        }))
+    }
 }

@@ -22,6 +22,7 @@ mod cursor;
 mod dedup;
 mod error;
 mod examine;
+mod identity;
 mod keys;
 mod log;
 mod migrate;
@@ -56,6 +57,7 @@ use tokio::sync::oneshot;
 use self::address::{Address, Mode};
 use self::cursor::{Cursor, Reading};
 use self::error::explain;
+pub use self::identity::identity;
 use self::reader::Reader;
 use self::writer::{Kind, Writer};
 use super::StoreOptions;
@@ -67,6 +69,8 @@ const TO_PARK_MAX: usize = 10_000;
 pub struct SqliteStore {
     path: Arc<Path>,
     prefix: TablePrefix,
+    /// Taken when the file was opened: since then another file may have taken its path.
+    identity: Option<String>,
     sql: Arc<SqliteSql>,
     clock: Arc<dyn Clock>,
     signal: Signal,
@@ -121,6 +125,7 @@ impl SqliteStore {
         let status = migrate::status(&looks, &sql).map_err(|error| explain(error, &path))?;
         migrate::check(status, &path)?;
         Ok(Self {
+            identity: identity(&path, &options.prefix),
             path,
             prefix: options.prefix,
             sql,
@@ -302,6 +307,10 @@ impl Schema for SqliteStore {
                 move |connection: &Connection| migrate::apply_missing(connection, &prefix, &sql, &path);
             self.writer()?.run(Kind::Other, 0, work, |_| ()).await
         })
+    }
+
+    fn identity(&self) -> BoxFuture<'_, Result<Option<String>>> {
+        Box::pin(async { Ok(self.identity.clone()) })
     }
 
     fn examine<'a>(&'a self, _: &'a [LaneSpec]) -> BoxFuture<'a, Vec<Finding>> {

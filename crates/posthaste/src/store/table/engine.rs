@@ -407,6 +407,10 @@ impl<D: Driver> Keyring for Table<D> {
     fn count(&self) -> BoxFuture<'_, Result<u64>> {
         Box::pin(async { Ok(0) })
     }
+
+    fn hashes(&self, _: u32) -> BoxFuture<'_, Result<Vec<[u8; 32]>>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
 }
 
 #[cfg(test)]

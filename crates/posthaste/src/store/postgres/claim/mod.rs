@@ -32,6 +32,8 @@ pub(super) struct Answer {
 /// One claim, from what the cursor knows before its snapshot begins to what it is told at the end.
 pub(super) struct Claim<'a> {
     sql: &'a PostgresSql,
+    /// The statements as texts: the server sends their rows while it reads, where a function collects them first.
+    plain: &'a PostgresSql,
     cursor: &'a Cursor,
     now: Timestamp,
     room: Room,
@@ -47,6 +49,8 @@ pub(super) struct Claim<'a> {
     has_stragglers: bool,
     /// Which keys were looked up, and the number beyond which their events wait.
     keys_held: HashMap<String, i64>,
+    /// The next page is a short one: few events are expected.
+    is_short: bool,
     answer: Vec<Claimed>,
     bytes: u64,
     found: Found,
@@ -75,7 +79,7 @@ struct Found {
 impl<'a> Claim<'a> {
     /// Copies what the cursor knows; `next`: a window that begins where the last one ended.
     pub(super) fn begin(
-        sql: &'a PostgresSql,
+        [sql, plain]: [&'a PostgresSql; 2],
         cursor: &'a Cursor,
         room: Room,
         next: Option<Arc<Window>>,
@@ -92,6 +96,8 @@ impl<'a> Claim<'a> {
         };
         Self {
             sql,
+            plain,
+            is_short: is_new_window && cursor.rhythm.expects_few(),
             cursor,
             now: Timestamp::default(),
             room,
@@ -129,13 +135,21 @@ impl<'a> Claim<'a> {
 
     /// Reads on where the lease's last claim ended, in one statement; `false`: something is parked, nothing was read, and
     /// the claim needs a transaction.
-    pub(super) async fn read_alone(&mut self, client: &(impl GenericClient + Sync)) -> Result<bool> {
+    ///
+    /// `is_waiting`: what the look for the window said. Where there is nothing to read, that is all of the claim.
+    pub(super) async fn read_alone(
+        &mut self,
+        client: &(impl GenericClient + Sync),
+        is_waiting: Option<bool>,
+    ) -> Result<bool> {
         self.found.parked_had_it = false;
-        if self.found.window.is_none() {
-            self.found.has_parked = self.lane_is_held(client).await.map_err(explain)? && self.waiting;
-            return Ok(!self.found.has_parked);
+        match is_waiting {
+            Some(is_waiting) if self.found.window.is_none() => {
+                self.found.has_parked = is_waiting;
+                Ok(!is_waiting)
+            }
+            _ => self.read_unparked(client).await,
         }
-        self.read_unparked(client).await
     }
 
     /// Reads on where the lease's last claim ended, in a transaction that has one snapshot.

@@ -17,6 +17,8 @@ const SCAN_ROWS_MAX: usize = 20_000;
 /// How many rows a page has: few for little room, and never so many that they take much memory.
 const PAGE_ROWS_MIN: u32 = 32;
 const PAGE_ROWS_MAX: u32 = 1_000;
+/// A page of which few events are expected: what a function collects before it answers stays small.
+const PAGE_ROWS_FEW: u32 = 100;
 
 /// What the first row of a page says.
 struct About {
@@ -90,7 +92,7 @@ impl Claim<'_> {
             }
             self.now = rows::time(&first, rows::CREATED_AT).map_err(explain)?;
             let low = window.a.low;
-            let mut taken = Taken::of(self.page_rows());
+            let mut taken = self.begin_page(rows.len());
             for row in rows {
                 if !self.take(client, &row, low, &mut taken).await? {
                     break;
@@ -129,7 +131,7 @@ impl Claim<'_> {
             };
             self.look_up_keys(tx, &rows).await.map_err(explain)?;
             let low = window.a.low;
-            let mut taken = Taken::of(self.page_rows());
+            let mut taken = self.begin_page(rows.len());
             for row in &rows {
                 let seq = row.try_get(0).map_err(explain)?;
                 if let Some(is_done) = parked.get(&seq) {
@@ -169,7 +171,16 @@ impl Claim<'_> {
     }
 
     fn page_rows(&self) -> i64 {
-        i64::from(self.room.events.clamp(PAGE_ROWS_MIN, PAGE_ROWS_MAX))
+        let most = if self.is_short { PAGE_ROWS_FEW } else { PAGE_ROWS_MAX };
+        i64::from(self.room.events.clamp(PAGE_ROWS_MIN, most))
+    }
+
+    /// A page with this number of events is there; the next one, if there is one, is of the usual length.
+    fn begin_page(&mut self, events: usize) -> Taken {
+        let taken = Taken::of(self.page_rows());
+        self.cursor.rhythm.read(events);
+        self.is_short = false;
+        taken
     }
 
     /// Asks for the next page.
@@ -196,11 +207,12 @@ impl Claim<'_> {
             to,
             left,
         ];
+        let sql = if self.is_short { self.sql } else { self.plain };
         if read < a.low && (self.has_stragglers || !left.is_empty()) {
-            return client.query_typed_raw(&self.sql.window_begin, values.iter().cloned()).await;
+            return client.query_typed_raw(&sql.window_begin, values.iter().cloned()).await;
         }
         let values = values.iter().take(values.len() - 1).cloned();
-        client.query_typed_raw(&self.sql.window_page, values).await
+        client.query_typed_raw(&sql.window_page, values).await
     }
 
     /// Hands out a row or sets it aside; `false`: the rest of the page is not for now.
