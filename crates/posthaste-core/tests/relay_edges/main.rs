@@ -207,8 +207,12 @@ async fn the_next_owner_says_that_the_target_is_back() {
 async fn store_with_target_away(event: Envelope) -> Memory {
     let store = Memory::on(PausedClock(Instant::now()));
     store.publish(vec![event]).await.expect("nothing is wrong with it");
-    Relay::new(Arc::new(store.clone())).lane(lane(saying(&[DeliverKind::Unavailable]))).once().await.unwrap();
-    assert_eq!(store.lanes().await.unwrap()[0].state, LaneState::Unavailable);
+    Relay::new(Arc::new(store.clone()))
+        .lane(lane(saying(&[DeliverKind::Unavailable])))
+        .once()
+        .await
+        .expect("memory takes every event");
+    assert_eq!(store.lanes().await.expect("memory has a lane after a pass")[0].state, LaneState::Unavailable);
     store
 }
 

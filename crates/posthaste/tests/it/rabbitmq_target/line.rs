@@ -84,7 +84,7 @@ async fn a_lane_goes_on_when_its_exchange_is_there_though_no_queue_takes_its_eve
     let relay = Relay::new(store.clone()).lane(Lane::named("main").unwrap().to(target));
     let watched = async {
         let is = async |wanted: &dyn Fn(&LaneStats) -> bool| {
-            store.lanes().await.unwrap().first().is_some_and(|lane| wanted(lane))
+            store.lanes().await.unwrap().first().is_some_and(wanted)
         };
         until("the lane waits for the exchange", async || {
             is(&|lane| lane.state == LaneState::Unavailable).await
