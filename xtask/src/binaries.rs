@@ -62,8 +62,8 @@ impl TestBinary {
 
 /// Asks the compiler where its libraries are.
 pub(crate) fn compiler_libraries() -> Result<String> {
-    let output = Command::new("rustc").args(["--print", "sysroot"]).output().doing("run rustc")?;
-    Ok(format!("{}/lib", String::from_utf8_lossy(&output.stdout).trim()))
+    let output = Command::new("rustc").args(["--print", "target-libdir"]).output().doing("run rustc")?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 #[cfg(test)]

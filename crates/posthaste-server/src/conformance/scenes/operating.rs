@@ -226,7 +226,7 @@ const COMMANDS: [&str; 9] = [
     "event bury --lane main",
     "dead redrive --lane main",
     "event schedule --lane main --at 1s",
-    "prune --older-than 0s",
+    "prune --older-than 0s --yes",
     "dead discard --lane main --id ID --yes",
     "event bury --lane main --id ID",
     "prune --older-than 1h --dead-older-than 1h --yes",
