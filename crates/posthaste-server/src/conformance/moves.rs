@@ -1,5 +1,7 @@
 //! What the triggers wrote down: every change of every row, and what holds for all of them.
 
+use std::collections::BTreeMap;
+
 use posthaste::table::States;
 
 use super::Stop;
@@ -122,6 +124,31 @@ impl Move {
     }
 }
 
+/// How many rows each claim took.
+///
+/// The rows of a claim have the same holder and the same time. A fast relay makes its next claim within the same
+/// millisecond, but not before rows of the last one have moved on; so a claim ends with the first row that leaves it.
+pub(super) fn rows_by_claim(moves: &[Move]) -> Vec<usize> {
+    let mut open = BTreeMap::<_, Vec<&str>>::new();
+    let mut ended = Vec::new();
+    for one in moves {
+        if one.is_claim() {
+            open.entry((&one.locked_by, &one.locked_at)).or_default().push(&one.id);
+            continue;
+        }
+        let mut leaves = |rows: &mut Vec<&str>| {
+            let leaves = rows.contains(&one.id.as_str());
+            if leaves {
+                ended.push(rows.len());
+            }
+            !leaves
+        };
+        open.retain(|_, rows| leaves(rows));
+    }
+    ended.extend(open.values().map(Vec::len));
+    ended
+}
+
 /// What holds for every move, whatever the check was about. `operated`: an operator was at work, so terminal rows may move.
 /// `says_why`: the table has a column for errors.
 pub(super) fn judge(moves: &[Move], operated: bool, says_why: bool, lease_ms: i64, findings: &mut Findings) {
@@ -225,6 +252,18 @@ mod tests {
         let mut findings = Findings::default();
         judge(&[one], operated, false, LEASE_MS, &mut findings);
         findings.verdicts(&[requirement], true)[0].result == Outcome::Failed
+    }
+
+    #[test]
+    fn a_claim_ends_when_one_of_its_rows_moves_on() {
+        let row = |one: Move, id: &str| Move { id: id.to_owned(), ..one };
+        let claim = |id| row(moved(["PENDING", "DELIVERING"], [0, 0], true, [0, 0], 0), id);
+        let done = |id| row(moved(["DELIVERING", "DELIVERED"], [0, 0], false, [0, 0], 0), id);
+        assert_eq!(rows_by_claim(&["a", "b", "c"].map(claim)), [3]);
+        let in_turn = [claim("a"), claim("b"), done("a"), claim("c"), done("b"), done("c")];
+        assert_eq!(rows_by_claim(&in_turn), [2, 1]);
+        let of_two = [claim("a"), Move { locked_at: Some("later".to_owned()), ..claim("b") }];
+        assert_eq!(rows_by_claim(&of_two), [1, 1]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use futures_util::future::LocalBoxFuture;
 
 use crate::conformance::Stop;
+use crate::conformance::moves::rows_by_claim;
 use crate::conformance::relay::{Running, Settings};
 use crate::conformance::scene::{Scene, times};
 use crate::conformance::table::Row;
@@ -77,14 +78,10 @@ pub(super) fn limiting<'a>(scene: &'a mut Scene<'_>) -> LocalBoxFuture<'a, Resul
         scene.table.insert(&rows).await?;
         let mut relays = [scene.relay(Settings { batch: BATCH, ..Settings::default() })?];
         scene.until_delivered(&mut relays, &rows).await?;
-        // Rows of one claim have the same holder and the same time.
-        let mut claims = BTreeMap::<_, u32>::new();
-        for one in scene.table.moves().await?.iter().filter(|one| one.is_claim()) {
-            *claims.entry((one.locked_by.clone(), one.locked_at.clone())).or_default() += 1;
-        }
-        let most = claims.values().copied().max().unwrap_or_default();
+        let claims = rows_by_claim(&scene.table.moves().await?);
+        let most = claims.iter().copied().max().unwrap_or_default();
         let seen = format!("{} claims of at most {most} rows, where {BATCH} were allowed", claims.len());
-        scene.findings.hold("S1", most <= BATCH, &seen, &seen);
+        scene.findings.hold("S1", most <= BATCH as usize, &seen, &seen);
         Ok(())
     })
 }
