@@ -207,7 +207,8 @@ pub struct LaneView {
     pub first_failed_at: Option<Timestamp>,
     /// When it became dead.
     pub dead_at: Option<Timestamp>,
-    /// When it was delivered, where that is kept: an outbox table may have a column for it, a log has only the lane's place.
+    /// When it was delivered, where that is kept: an outbox table may have a column for it, a log has only
+    /// the lane's place.
     pub delivered_at: Option<Timestamp>,
     /// Whether it was redriven or replayed.
     pub replay: bool,

@@ -33,9 +33,11 @@ pub mod metric {
     pub const HTTP_SECONDS: &str = "posthaste_http_seconds";
     /// Gauge of open connections.
     pub const HTTP_CONNECTIONS: &str = "posthaste_http_connections";
-    /// Counter of idle connections that were closed for new ones, because `server.connections_max` was reached.
+    /// Counter of idle connections that were closed for new ones, because `server.connections_max` was
+    /// reached.
     pub const HTTP_CONNECTIONS_EVICTED_TOTAL: &str = "posthaste_http_connections_evicted_total";
-    /// Counter of connections that were refused, because `server.connections_max` was reached and all of them were busy.
+    /// Counter of connections that were refused, because `server.connections_max` was reached and all of them
+    /// were busy.
     pub const HTTP_CONNECTIONS_REFUSED_TOTAL: &str = "posthaste_http_connections_refused_total";
     /// Counter of requests without a valid key.
     pub const HTTP_UNAUTHORIZED_TOTAL: &str = "posthaste_http_unauthorized_total";

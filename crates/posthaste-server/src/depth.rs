@@ -1,11 +1,12 @@
 //! The limit on how deep a JSON payload is nested.
 //!
-//! Many JSON readers recurse, so a payload that is nested 100,000 deep ends the process that reads it. REST and the
-//! command line refuse such an event when it is published. Events that come by SQL or through the library are not
-//! checked, and payloads of other content types are opaque.
+//! Many JSON readers recurse, so a payload that is nested 100,000 deep ends the process that reads it. REST
+//! and the command line refuse such an event when it is published. Events that come by SQL or through the
+//! library are not checked, and payloads of other content types are opaque.
 //!
-//! The scan walks over the bytes once: it builds no tree, does not recurse, and stops at the limit. It does not check
-//! that the payload is valid JSON. In a payload that is not, it counts the brackets outside of strings all the same.
+//! The scan walks over the bytes once: it builds no tree, does not recurse, and stops at the limit. It does
+//! not check that the payload is valid JSON. In a payload that is not, it counts the brackets outside of
+//! strings all the same.
 
 use posthaste::envelope::Envelope;
 use posthaste::{Error, Result};

@@ -58,7 +58,8 @@ pub fn down() -> Result<bool> {
 /// Servers that answer, each with its URL.
 type Running = Vec<(Kind, String)>;
 
-/// The standing run, whether it is new, and what answers in it. A run whose servers died with the machine begins again.
+/// The standing run, whether it is new, and what answers in it. A run whose servers died with the machine
+/// begins again.
 fn open(interrupt: &Interrupt) -> Result<(Run, bool, Running)> {
     let (run, is_new) = Run::standing(interrupt)?;
     let remembered = fs::read_to_string(urls_file(&run)).unwrap_or_default();

@@ -40,7 +40,8 @@ struct Words {
     has_partial_indexes: bool,
     /// Whether tables are changed in transactions.
     has_transactional_ddl: bool,
-    /// Whether a column can be added with a default that is computed, several at once, and its default changed afterwards.
+    /// Whether a column can be added with a default that is computed, several at once, and its default
+    /// changed afterwards.
     has_free_alter: bool,
     /// What stands after the columns.
     end: &'static str,

@@ -37,7 +37,8 @@ impl Shape {
     /// Compares a profile with what is there.
     ///
     /// # Errors
-    /// Every mistake: what is missing, and what has another type than it must. [`not_ready`] makes one error of them.
+    /// Every mistake: what is missing, and what has another type than it must. [`not_ready`] makes one error
+    /// of them.
     pub fn of(profile: Profile, found: &[Found], has_addresses: bool) -> Result<Self, Vec<String>> {
         let mut problems = Vec::new();
         let mut columns = BTreeMap::new();

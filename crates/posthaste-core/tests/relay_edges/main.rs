@@ -225,7 +225,8 @@ fn saying(kinds: &'static [DeliverKind]) -> Arc<dyn Target> {
     })
 }
 
-/// A target that finds something wrong with an event is available: the lane says so without an acknowledgement.
+/// A target that finds something wrong with an event is available: the lane says so without an
+/// acknowledgement.
 #[tokio::test(start_paused = true)]
 async fn any_answer_about_an_event_says_that_the_target_is_back() {
     for kinds in
@@ -238,7 +239,8 @@ async fn any_answer_about_an_event_says_that_the_target_is_back() {
     }
 }
 
-/// What the relay decides by itself, a timeout or a payload that is too large, is nothing that the target said.
+/// What the relay decides by itself, a timeout or a payload that is too large, is nothing that the target
+/// said.
 #[tokio::test(start_paused = true)]
 async fn a_target_that_said_nothing_is_not_back() {
     let mute = answering(|_| Box::pin(stream::pending()));

@@ -66,8 +66,9 @@ pub struct RelayArgs {
     /// How many rounds each side has
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
     pub rounds: u32,
-    /// Events per second while latency is measured [default: 500 on SQLite, 1000 on Postgres]. With several rates, such
-    /// as 10,50,500, also what each costs the server, against the same inserts without a relay (Postgres)
+    /// Events per second while latency is measured [default: 500 on SQLite, 1000 on Postgres]. With several
+    /// rates, such as 10,50,500, also what each costs the server, against the same inserts without a relay
+    /// (Postgres)
     #[arg(long, value_name = "RATE,…", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rate: Vec<u32>,

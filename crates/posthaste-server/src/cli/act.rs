@@ -143,8 +143,8 @@ impl Action<'_> {
         }
     }
 
-    /// Does it and shows how far it is. A signal stops it between two steps, and what was done till then is recorded. Answers what was
-    /// done and whether it was stopped; `None` after a second signal.
+    /// Does it and shows how far it is. A signal stops it between two steps, and what was done till then is
+    /// recorded. Answers what was done and whether it was stopped; `None` after a second signal.
     pub(super) async fn apply(
         &self,
         rate: Option<NonZeroU32>,
@@ -222,8 +222,8 @@ fn at_least(counted: Applied) -> &'static str {
     if counted.is_partial { "at least " } else { "" }
 }
 
-/// Whether a command does nothing where no event matches. A lane is removed with its place, and a database is rebased, also if
-/// no event is.
+/// Whether a command does nothing where no event matches. A lane is removed with its place, and a database is
+/// rebased, also if no event is.
 fn changes_events_only(command: &Command) -> bool {
     !matches!(command, Command::Remove { .. } | Command::Rebase { .. })
 }

@@ -1,7 +1,7 @@
 //! `posthaste check`: whether the configuration is right and, with `--connect`, whether everything it names is there.
 //!
-//! Without `--connect` it stays on this machine: it reads addresses, and looks into a database that is a file here. What it did
-//! not look at, it says.
+//! Without `--connect` it stays on this machine: it reads addresses, and looks into a database that is a file
+//! here. What it did not look at, it says.
 
 use posthaste::findings::{Finding, Mend, Verdict};
 use serde::Serialize;

@@ -23,8 +23,9 @@ pub(super) enum Verb {
         /// Print the SQL that makes the roles of a Postgres database and gives them their rights
         #[arg(long)]
         roles: bool,
-        /// Print the SQL that an outbox table of this profile needs; Posthaste never runs it. With --store URL, or a table in the
-        /// configuration, it looks at the table: of one that is there it prints only what that lacks
+        /// Print the SQL that an outbox table of this profile needs; Posthaste never runs it. With --store
+        /// URL, or a table in the configuration, it looks at the table: of one that is there it prints only
+        /// what that lacks
         #[arg(long, value_name = "NAME", conflicts_with = "roles")]
         profile: Option<String>,
         /// The table's name, where it is not the profile's
@@ -87,7 +88,8 @@ pub(super) async fn run(verb: &Verb, context: &Context) -> Result<(), Failure> {
     }
 }
 
-/// What an outbox table needs: what the table lacks in the store that is named or configured, else all of it on Postgres.
+/// What an outbox table needs: what the table lacks in the store that is named or configured, else all of it
+/// on Postgres.
 async fn print_table(name: &str, table: Option<TableName>, context: &Context) -> Result<(), Failure> {
     let Some(mut profile) = Profile::named(name) else {
         let names = Profile::NAMES.join(", ");

@@ -61,7 +61,8 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
     write(format!("{text}\n").as_bytes())
 }
 
-/// Writes a table; without rows, what there is not. On a terminal long cells are cut; a program gets them whole.
+/// Writes a table; without rows, what there is not. On a terminal long cells are cut; a program gets them
+/// whole.
 pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, empty: &str) -> Result<(), Failure> {
     if rows.is_empty() {
         return line(empty);

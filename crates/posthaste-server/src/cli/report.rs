@@ -1,5 +1,5 @@
-//! What was looked at, for people: what failed first, then warnings, then what is fine, and a line that sums it up. On a terminal
-//! the verdicts are in colour.
+//! What was looked at, for people: what failed first, then warnings, then what is fine, and a line that sums
+//! it up. On a terminal the verdicts are in colour.
 
 use posthaste::findings::{Finding, Mend, Verdict};
 
@@ -60,7 +60,8 @@ fn summary(Counts { ok, warnings, failures }: Counts) -> String {
     format!("{}, {}, {ok} ok", counted(failures, "failures"), counted(warnings, "warnings"))
 }
 
-/// A line that says what was seen, and below it the rest of a longer text and one line for each step that fixes it, to be copied.
+/// A line that says what was seen, and below it the rest of a longer text and one line for each step that
+/// fixes it, to be copied.
 fn row(finding: &Finding, width: usize, is_coloured: bool) -> String {
     let (verdict, check) = (finding.verdict, visible::plain(&finding.check));
     let mut seen = finding.seen.lines();

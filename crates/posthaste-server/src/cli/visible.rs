@@ -1,10 +1,11 @@
 //! Text of others on a terminal: whatever steers the terminal, hides or turns text around is written out.
 //!
-//! Producers choose ids, types, keys, headers and payloads, and brokers choose the words of their errors. A hidden
-//! character lets two ids look the same; one that changes the direction of writing shows the rest of a line backwards.
+//! Producers choose ids, types, keys, headers and payloads, and brokers choose the words of their errors. A
+//! hidden character lets two ids look the same; one that changes the direction of writing shows the rest of a
+//! line backwards.
 
-/// Characters that leave no mark of their own: those that Unicode calls ignorable by default, the controls of direction and of
-/// annotations, and the separators of lines and paragraphs. In their order.
+/// Characters that leave no mark of their own: those that Unicode calls ignorable by default, the controls of
+/// direction and of annotations, and the separators of lines and paragraphs. In their order.
 const HIDDEN: [(char, char); 18] = [
     ('\u{00ad}', '\u{00ad}'),
     ('\u{034f}', '\u{034f}'),
@@ -61,8 +62,8 @@ fn escaped(text: &str, keeps: impl Fn(char) -> bool) -> String {
     out
 }
 
-/// JSON in which everything can be seen. Outside of its strings JSON has no such characters but white space, so that what is
-/// written for them means the same.
+/// JSON in which everything can be seen. Outside of its strings JSON has no such characters but white space,
+/// so that what is written for them means the same.
 pub(super) fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

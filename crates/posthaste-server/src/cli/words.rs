@@ -2,7 +2,8 @@
 
 use std::fmt::Display;
 
-/// A number and what it counts: `1 dead event`, `2 dead events`. `things` is the plural; what follows a comma stays as it is.
+/// A number and what it counts: `1 dead event`, `2 dead events`. `things` is the plural; what follows a comma
+/// stays as it is.
 pub(crate) fn counted(count: impl Display, things: &str) -> String {
     let count = count.to_string();
     if count == "1" { format!("1 {}", singular(things)) } else { format!("{count} {things}") }

@@ -126,8 +126,9 @@ impl Move {
 
 /// How many rows each claim took.
 ///
-/// The rows of a claim have the same holder and the same time. A fast relay makes its next claim within the same
-/// millisecond, but not before rows of the last one have moved on; so a claim ends with the first row that leaves it.
+/// The rows of a claim have the same holder and the same time. A fast relay makes its next claim within the
+/// same millisecond, but not before rows of the last one have moved on; so a claim ends with the first row
+/// that leaves it.
 pub(super) fn rows_by_claim(moves: &[Move]) -> Vec<usize> {
     let mut open = BTreeMap::<_, Vec<&str>>::new();
     let mut ended = Vec::new();

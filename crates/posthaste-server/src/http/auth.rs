@@ -65,7 +65,8 @@ pub(super) async fn need_key(State(app): State<Arc<App>>, mut request: Request, 
     next.run(request).await
 }
 
-/// Leaves a trace of a request without a valid key: somebody may be trying keys, or a client has lost its own.
+/// Leaves a trace of a request without a valid key: somebody may be trying keys, or a client has lost its
+/// own.
 fn tell_of_unauthorized(app: &App, request: &Request) {
     counter!(metric::HTTP_UNAUTHORIZED_TOTAL).increment(1);
     let Some(count) = app.unauthorized.count() else { return };

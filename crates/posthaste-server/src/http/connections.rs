@@ -1,7 +1,7 @@
 //! The open connections of a server: how many there may be, and which idle one is closed for a new one.
 //!
-//! A full server that refuses the newest connection can be shut by anybody who opens many and says nothing. So a new
-//! connection takes the place of an idle one:
+//! A full server that refuses the newest connection can be shut by anybody who opens many and says nothing.
+//! So a new connection takes the place of an idle one:
 //!
 //! 1. the longest idle that never sent a whole request, once it had a moment to do so;
 //! 2. else the longest idle of a client that never showed a valid key;
@@ -18,8 +18,8 @@ use posthaste::telemetry::metric;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How long a connection may take for its first request before it is the first to go. Without it, two clients that
-/// connect at the same time to a server full of idle strangers would close each other's connections.
+/// How long a connection may take for its first request before it is the first to go. Without it, two clients
+/// that connect at the same time to a server full of idle strangers would close each other's connections.
 const FIRST_REQUEST_WITHIN: Duration = Duration::from_secs(1);
 
 /// What a connection's client has shown so far.
@@ -77,8 +77,8 @@ impl Connections {
         Self(Arc::new(Mutex::new(Open { max, next_id: 0, seats, idle })))
     }
 
-    /// Gives a new connection a place, for which an idle one may have to go. `None`: there is no room, and every
-    /// connection is busy.
+    /// Gives a new connection a place, for which an idle one may have to go. `None`: there is no room, and
+    /// every connection is busy.
     pub(super) fn admit(&self) -> Option<Admitted> {
         let mut open = self.lock();
         let has_evicted = open.seats.len() >= open.max;
@@ -130,7 +130,8 @@ impl Open {
 }
 
 impl Seat {
-    /// A request begins. `false`: the connection is being closed for another one, and the request must not be handled.
+    /// A request begins. `false`: the connection is being closed for another one, and the request must not be
+    /// handled.
     pub(super) fn begin(&self) -> bool {
         let mut open = self.connections.lock();
         let Open { seats, idle, .. } = &mut *open;

@@ -1,9 +1,9 @@
 //! Looks for a pair of headers in the heads of requests, on their way to the parser.
 //!
-//! A request with both `Transfer-Encoding` and `Content-Length` means one thing to one program and something else to
-//! the next, which is how requests are smuggled past proxies. The parser reads such a request by its
-//! `Transfer-Encoding`, closes the connection after it, and hides the other header from whoever handles it. So the
-//! only place to find it is the bytes.
+//! A request with both `Transfer-Encoding` and `Content-Length` means one thing to one program and something
+//! else to the next, which is how requests are smuggled past proxies. The parser reads such a request by its
+//! `Transfer-Encoding`, closes the connection after it, and hides the other header from the handler.
+//! So the only place to find it is the bytes.
 
 const LENGTH: &[u8] = b"content-length";
 const ENCODING: &[u8] = b"transfer-encoding";

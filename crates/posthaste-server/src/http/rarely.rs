@@ -1,5 +1,5 @@
-//! Log lines about what strangers can cause as often as they like: at most one per minute, with the number since the
-//! last one.
+//! Log lines about what strangers can cause as often as they like: at most one per minute, with the number
+//! since the last one.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -19,8 +19,8 @@ struct Since {
 }
 
 impl Rarely {
-    /// Counts once more. Answers the number since the last line when the next line is due: the first time, and then
-    /// when a minute has passed.
+    /// Counts once more. Answers the number since the last line when the next line is due: the first time,
+    /// and then when a minute has passed.
     pub(super) fn count(&self) -> Option<u64> {
         let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         since.count += 1;

@@ -1,8 +1,9 @@
 //! The accept loop: a bounded number of connections, each with its timeouts, and an end that lets requests finish.
 //!
-//! When all connections are open, a new one takes the place of an idle one ([`super::connections`]). When all of them
-//! are busy too, a new one gets one of a few spare places, on which only health checks are answered: a supervisor must
-//! not take a busy server for a dead one. Everything else is answered 503 there, and the connection is closed.
+//! When all connections are open, a new one takes the place of an idle one ([`super::connections`]). When all
+//! of them are busy too, a new one gets one of a few spare places, on which only health checks are answered:
+//! a supervisor must not take a busy server for a dead one. Everything else is answered 503 there, and the
+//! connection is closed.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -38,8 +39,8 @@ use super::strict::TwoLengths;
 /// A request's head must fit; an event in binary form has its headers there.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 const HEAD_FIELDS_MAX: usize = 128;
-/// The number of places for health checks, and for those that are told that there is no room. A connection beyond them
-/// is closed without a word.
+/// The number of places for health checks, and for those that are told that there is no room. A connection
+/// beyond them is closed without a word.
 const SPARE_MAX: usize = 64;
 /// How long a client on a spare place may take for its request's head, and for reading the answer.
 const SPARE_HEAD_WITHIN: Duration = Duration::from_secs(1);
@@ -53,8 +54,8 @@ const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Limits on connections.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
-    /// How many may be open at once. A connection beyond that takes the place of an idle one; when all of them are busy,
-    /// it is answered 503 and closed, so that its client knows, unless it asks for health.
+    /// How many may be open at once. A connection beyond that takes the place of an idle one; when all of
+    /// them are busy, it is answered 503 and closed, so that its client knows, unless it asks for health.
     pub connections_max: usize,
     /// How long a client may take to send a request's head, from its first byte.
     pub header_timeout: Duration,
@@ -162,7 +163,8 @@ impl Serving {
         }
     }
 
-    /// Connections that must go are closed by their own tasks, which must keep up: each has a file descriptor.
+    /// Connections that must go are closed by their own tasks, which must keep up: each has a file
+    /// descriptor.
     fn can_accept(&self) -> bool {
         self.tasks.len() < self.limits.connections_max.saturating_add(SPARE_MAX + CLOSING_MAX)
     }
@@ -255,14 +257,15 @@ struct Conversation {
 }
 
 impl Conversation {
-    /// Serves one connection until it ends, until it must be closed for another one, or until its current request is
-    /// answered after the end was asked for.
+    /// Serves one connection until it ends, until it must be closed for another one, or until its current
+    /// request is answered after the end was asked for.
     async fn run(self, stream: TcpStream, limits: ConnectionLimits, ending: CancellationToken) {
         let activity = Activity::default();
         let io = TokioIo::new(TimedStream::new(stream, limits, activity.clone()));
         let service = service_fn(|request: hyper::Request<Incoming>| self.answer(request, &activity));
         let mut protocol = http1::Builder::new();
-        // TimedStream tells waiting for a request from sending one, which this timer does not; it stands behind it.
+        // TimedStream tells waiting for a request from sending one, which this timer does not; it stands
+        // behind it.
         protocol.timer(TokioTimer::new()).header_read_timeout(limits.idle_timeout + limits.header_timeout);
         protocol.max_buf_size(HEAD_BYTES_MAX).max_headers(HEAD_FIELDS_MAX);
         protocol.keep_alive(self.spare.is_none());

@@ -15,8 +15,8 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::head::HeadScan;
 use super::server::ConnectionLimits;
 
-/// Whether a request of the connection is being handled (its handler then keeps its own time), whether another may
-/// follow, and what was seen in the head of the next one.
+/// Whether a request of the connection is being handled (its handler then keeps its own time), whether
+/// another may follow, and what was seen in the head of the next one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Activity(Arc<Shared>);
 
@@ -36,8 +36,9 @@ impl Activity {
         Busy(self.clone())
     }
 
-    /// Whether the head of the request that begins has both `Transfer-Encoding` and `Content-Length`. A head that came
-    /// while the request before it was handled is not scanned; the parser closes the connection after such a request.
+    /// Whether the head of the request that begins has both `Transfer-Encoding` and `Content-Length`. A head
+    /// that came while the request before it was handled is not scanned; the parser closes the connection
+    /// after such a request.
     pub(super) fn take_two_lengths(&self) -> bool {
         self.0.has_two_lengths.swap(false, Ordering::AcqRel)
     }

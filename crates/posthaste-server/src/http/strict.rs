@@ -2,8 +2,8 @@
 //!
 //! * An HTTP/1.1 request has one `Host`, and no request has two (RFC 9112 §3.2).
 //! * A request does not have both `Transfer-Encoding` and `Content-Length` (see [`super::head`]).
-//! * Path and query are UTF-8 without NUL once they are decoded. Postgres has no text with a NUL, so a statement with
-//!   such a value fails there; and no store has an event that such a value could match.
+//! * Path and query are UTF-8 without NUL once they are decoded. Postgres has no text with a NUL, so a
+//!   statement with such a value fails there; and no store has an event that such a value could match.
 
 use axum::extract::Request;
 use axum::http::uri::Authority;

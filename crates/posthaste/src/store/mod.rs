@@ -100,8 +100,8 @@ pub async fn open_table(url: &str, table: TableOptions, options: StoreOptions) -
     }
 }
 
-/// The SQL that an outbox table at this URL needs: it makes the table, or adds what the one that is there lacks, in its own types.
-/// The owner of the table runs it; nothing here does.
+/// The SQL that an outbox table at this URL needs: it makes the table, or adds what the one that is there
+/// lacks, in its own types. The owner of the table runs it; nothing here does.
 ///
 /// # Errors
 /// As [`open_table`]; `Unavailable` when the database cannot be reached.

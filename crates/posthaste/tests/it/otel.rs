@@ -13,6 +13,8 @@ use posthaste::outbox::Outbox;
 use posthaste::publish::Publish;
 use posthaste::sql::{Dialect, Value};
 use posthaste::trace::TRACEPARENT;
+use tracing::Subscriber;
+use tracing::subscriber::NoSubscriber;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::layer::SubscriberExt;
 
@@ -27,10 +29,16 @@ fn headers_published_now(outbox: &Outbox) -> serde_json::Value {
     serde_json::from_str(json.expect("there is a column of headers")).expect("headers are JSON")
 }
 
+fn subscriber() -> impl Subscriber + Send + Sync {
+    // While there is one subscriber, a span that another thread makes first is turned off for all.
+    let _is_set = tracing::subscriber::set_global_default(NoSubscriber::new());
+    let tracer = SdkTracerProvider::builder().build().tracer("test");
+    tracing_subscriber::registry().with(tracing_opentelemetry::layer().with_tracer(tracer))
+}
+
 #[test]
 fn the_current_spans_context_becomes_the_events_headers() {
-    let tracer = SdkTracerProvider::builder().build().tracer("test");
-    let subscriber = tracing_subscriber::registry().with(tracing_opentelemetry::layer().with_tracer(tracer));
+    let subscriber = subscriber();
     let outbox = Outbox::new("/shop").context(posthaste::trace::current);
     tracing::subscriber::with_default(subscriber, || {
         assert_eq!(headers_published_now(&outbox), serde_json::json!({}), "no trace, no header");
@@ -69,8 +77,7 @@ async fn handle(cx: &mut Cx<Memory, Traces>, _: Arc<Envelope>) -> Result<(), Fai
 async fn a_consumer_continues_the_producers_trace() {
     const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
     const SPAN: &str = "00f067aa0ba902b7";
-    let tracer = SdkTracerProvider::builder().build().tracer("test");
-    let subscriber = tracing_subscriber::registry().with(tracing_opentelemetry::layer().with_tracer(tracer));
+    let subscriber = subscriber();
     let _here = tracing::subscriber::set_default(subscriber);
     for batch in [1, 4] {
         let (broker, store, traces) = (LocalBroker::new(), Memory::new(), Traces::default());

@@ -556,7 +556,8 @@ async fn pass(store: &dyn Store) -> usize {
     }
 }
 
-/// The plans of a function's statements are kept; where the functions are missing, the statements are sent themselves.
+/// The plans of a function's statements are kept; where the functions are missing, the statements are sent
+/// themselves.
 #[tokio::test]
 async fn the_busiest_statements_are_functions_and_do_without_them() {
     let trial = "the_busiest_statements_are_functions_and_do_without_them";
@@ -576,8 +577,8 @@ async fn the_busiest_statements_are_functions_and_do_without_them() {
     assert_eq!(called(&client).await, ["posthaste_lane_settle"]);
 }
 
-/// A look that finds an event costs the server more than the event. Looks of a lane that has little to do are some
-/// milliseconds apart, so that several events share one.
+/// A look that finds an event costs the server more than the event. Looks of a lane that has little to do are
+/// some milliseconds apart, so that several events share one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_that_trickle_in_share_looks() {
     let Some((rig, client)) = database("events_that_trickle_in_share_looks").await else { return };

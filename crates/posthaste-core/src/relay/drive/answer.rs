@@ -38,8 +38,9 @@ impl Drive<'_> {
         self.meters.answered(answers.after, self.window.in_flight());
     }
 
-    /// Whether these answers show that the target is there: it acknowledged an event, or found something wrong with one. Where it
-    /// also said that it takes nothing, or was away when it was last asked, only an acknowledgement counts.
+    /// Whether these answers show that the target is there: it acknowledged an event, or found something
+    /// wrong with one. Where it also said that it takes nothing, or was away when it was last asked, only an
+    /// acknowledgement counts.
     fn proves_the_target(&self, answers: &[Answered]) -> bool {
         let kinds = || answers.iter().filter(|answered| answered.is_said).map(Answered::kind);
         let is_away = self.down_until.is_some() || kinds().any(|kind| kind == Some(DeliverKind::Unavailable));

@@ -23,8 +23,8 @@ impl Drive<'_> {
         self.down_until = Some(Instant::now() + self.outage.pause());
     }
 
-    /// The target said something about an event other than that it takes nothing. An answered ping only says that it is worth a
-    /// try: a broker without the exchange that events go to answers pings too.
+    /// The target said something about an event other than that it takes nothing. An answered ping only says
+    /// that it is worth a try: a broker without the exchange that events go to answers pings too.
     pub(super) fn target_is_up(&mut self) {
         self.outage.over();
         if self.reported_down != Some(false) {

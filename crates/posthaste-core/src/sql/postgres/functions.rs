@@ -1,14 +1,15 @@
 //! The statements that a relay runs many times per second, as functions in the database.
 //!
-//! The store sends every statement without a name, so that it works behind a pooler in transaction mode; the server then
-//! plans each one before it runs it. For a look that finds nothing, planning takes ten times as long as running. A
-//! session keeps the plans of a function's statements, also behind a pooler, so the busiest statements are functions too.
+//! The store sends every statement without a name, so that it works behind a pooler in transaction mode; the
+//! server then plans each one before it runs it. For a look that finds nothing, planning takes ten times as
+//! long as running. A session keeps the plans of a function's statements, also behind a pooler, so the
+//! busiest statements are functions too.
 //!
-//! * The body of a function is the text of the statement itself. Where the functions are missing, because the tables are
-//!   older or the user may not call them, the store sends the text instead.
+//! * The body of a function is the text of the statement itself. Where the functions are missing, because the
+//!   tables are older or the user may not call them, the store sends the text instead.
 //! * A function's name ends with a checksum of its definition. Relays of two releases each call their own.
-//! * The plans are generic, and sequential scans are off. A kept plan can be older than the table's statistics, and it
-//!   must not read a log that has grown since then.
+//! * The plans are generic, and sequential scans are off. A kept plan can be older than the table's
+//!   statistics, and it must not read a log that has grown since then.
 
 use super::PostgresSql;
 use crate::prefix::TablePrefix;

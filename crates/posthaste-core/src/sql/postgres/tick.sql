@@ -1,11 +1,12 @@
--- Looks whether there is anything new since the tick $1 and, if so, notes what is visible now: one statement, whose
--- commit makes everything that the tick sees durable before it is delivered, and its ids unrepeatable.
--- $1, $2: the newest tick that is known here, and its token. $3, $4: the end of its snapshot, and what was open in it.
--- $5: tick in any case. $6-$9: lane, shard, epoch and run of the lease for which somebody looks, or NULL. A look that finds
--- nothing also says whether that lease holds and whether anything waits in the lane, so that it is all of a claim.
--- No row of t: the server is not the one it was. The new tick's predecessor is visible to this statement, so ticks see
--- more and more. The scalar ORDER BY ... LIMIT 1 forms are needed: EXISTS becomes a sequential scan, and so does xid = x where a few
--- transactions wrote the whole log, as the planner then expects to meet a row of x soon.
+-- Looks whether there is anything new since the tick $1 and, if so, notes what is visible now: one statement,
+-- whose commit makes everything that the tick sees durable before it is delivered, and its ids unrepeatable.
+-- $1, $2: the newest tick that is known here, and its token. $3, $4: the end of its snapshot, and what was
+-- open in it. $5: tick in any case. $6-$9: lane, shard, epoch and run of the lease for which somebody looks,
+-- or NULL. A look that finds nothing also says whether that lease holds and whether anything waits in the
+-- lane, so that it is all of a claim. No row of t: the server is not the one it was. The new tick's
+-- predecessor is visible to this statement, so ticks see more and more. The scalar ORDER BY ... LIMIT 1 forms
+-- are needed: EXISTS becomes a sequential scan, and so does xid = x where a few transactions wrote the whole
+-- log, as the planner then expects to meet a row of x soon.
 WITH t AS (SELECT id, last_seq FROM {prefix}ticks WHERE id = $1 AND token = $2::uuid),
      newer AS (SELECT id FROM {prefix}ticks WHERE id > $1 ORDER BY id DESC LIMIT 1),
      want AS (SELECT t.id, t.last_seq FROM t

@@ -1,10 +1,11 @@
--- As window_page.sql, where something of the window may have a low number: what committed after tick a although its number
--- is not above low ($13) comes first. That is of the transactions that were open in a and ended before b ($16), and of
--- stragglers of later ones (none while the default of seq and CACHE 1 hold, but nothing rests on that). $14, $15: the ends
--- of both snapshots. Transaction and number are compared together: where a few transactions wrote the whole log, the planner likes the
--- primary key more, and would pass over all of it to find that a transaction wrote nothing. low only splits the work between the parts: nothing is lost when it is wrong. Where the late part has
--- a whole page, the new part is not to be used yet. OFFSET 0 keeps the order from choosing the index: by primary key the
--- server would pass over the whole log up to low.
+-- As window_page.sql, where something of the window may have a low number: what committed after tick a
+-- although its number is not above low ($13) comes first. That is of the transactions that were open in a and
+-- ended before b ($16), and of stragglers of later ones (none while the default of seq and CACHE 1 hold, but
+-- nothing rests on that). $14, $15: the ends of both snapshots. Transaction and number are compared together:
+-- where a few transactions wrote the whole log, the planner likes the primary key more, and would pass over
+-- all of it to find that a transaction wrote nothing. low only splits the work between the parts: nothing is
+-- lost when it is wrong. Where the late part has a whole page, the new part is not to be used yet. OFFSET 0
+-- keeps the order from choosing the index: by primary key the server would pass over the whole log up to low.
 SELECT NULL AS seq, CASE WHEN epoch < 0 THEN set_config('application_name', '', true) END AS event_id, NULL AS source,
        NULL AS event_type, NULL AS topic, NULL AS key, NULL AS subject,
        NULL AS schema_version, NULL AS content_type, NULL AS headers, NULL AS occurred_at, NULL AS available_at,

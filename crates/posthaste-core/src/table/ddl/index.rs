@@ -53,8 +53,8 @@ struct Making<'a> {
 impl Making<'_> {
     fn all(&self) -> Vec<Index> {
         let states = &self.profile.states;
-        // What tells rows of one moment apart ends the index, or a claim in order sorts all of them. MySQL ends every index by the
-        // primary key.
+        // What tells rows of one moment apart ends the index, or a claim in order sorts all of them. MySQL
+        // ends every index by the primary key.
         let by_id = Some(Column::Id).filter(|_| self.words.has_partial_indexes);
         let tie = if self.has(Column::Sequence) { Some(Column::Sequence) } else { by_id };
         let with_tie = |columns: &[Column]| columns.iter().copied().chain(tie).collect::<Vec<_>>();

@@ -1,7 +1,9 @@
-//! What a table that is there lacks: the columns and the indexes that a relay needs, in the table's own types.
+//! What a table that is there lacks: the columns and the indexes that a relay needs, in the table's own
+//! types.
 //!
-//! Nothing that is there is changed. How a column of the table's own must change is its owner's decision, so a comment says it.
-//! Rows that are there count as delivered: another program has published them until now, and the relay would send them again.
+//! Nothing that is there is changed. How a column of the table's own must change is its owner's decision, so
+//! a comment says it. Rows that are there count as delivered: another program has published them until now,
+//! and the relay would send them again.
 
 use super::index::{self, Index, indexes};
 use super::{MYSQL, POSTGRES, SQLITE, Words, definition};
@@ -32,7 +34,8 @@ pub fn sqlite_lacking_ddl(profile: &Profile, present: &Present) -> String {
     Lacking::of(profile, present, &SQLITE).text()
 }
 
-/// A time before every other, for a database that adds columns with constant defaults only: such a row is due at once.
+/// A time before every other, for a database that adds columns with constant defaults only: such a row is due
+/// at once.
 const LONG_AGO: &str = "'1970-01-01 00:00:00.000'";
 
 struct Lacking<'a> {
@@ -57,8 +60,8 @@ impl<'a> Lacking<'a> {
         lacking
     }
 
-    /// What every table needs, what a `custom` one names, and what operators want to know: why a row failed, and when it was
-    /// delivered.
+    /// What every table needs, what a `custom` one names, and what operators want to know: why a row failed,
+    /// and when it was delivered.
     fn is_wanted(&self, column: Column) -> bool {
         !self.profile.may_lack(column) || matches!(column, Column::LastError | Column::DeliveredAt)
     }
@@ -137,7 +140,8 @@ impl<'a> Lacking<'a> {
         format!("{name} {definition}")
     }
 
-    /// Which rows are to be delivered: those to come, and of those that are there what its owner says was not published.
+    /// Which rows are to be delivered: those to come, and of those that are there what its owner says was not
+    /// published.
     fn states(&self) -> String {
         let (table, status) = (self.profile.table.quoted(), self.quoted(Column::Status));
         let states = &self.profile.states;
@@ -173,7 +177,8 @@ impl<'a> Lacking<'a> {
         own.filter(|own| !own.is_empty()).unwrap_or(self.words.time)
     }
 
-    /// The present moment in that type: a `timestamp` of MySQL is in the zone of its connection, unlike a `datetime`.
+    /// The present moment in that type: a `timestamp` of MySQL is in the zone of its connection, unlike a
+    /// `datetime`.
     fn now(&self) -> &'static str {
         let is_zoned = std::ptr::eq(self.words, &MYSQL) && self.time().starts_with("timestamp");
         if is_zoned { "current_timestamp(6)" } else { self.words.now }
@@ -195,7 +200,8 @@ impl<'a> Lacking<'a> {
         format!("{}{}", self.index_of_ids(), index::text(&missing))
     }
 
-    /// MySQL finds the rows of an outcome by their ids; on the others claims remember where a row is, or ids are few.
+    /// MySQL finds the rows of an outcome by their ids; on the others claims remember where a row is, or ids
+    /// are few.
     fn index_of_ids(&self) -> String {
         let id = self.profile.columns[&Column::Id].as_str();
         let is_there =

@@ -240,7 +240,8 @@ mod tests {
     use crate::table::Profile;
     use crate::table::shape::tests::reference;
 
-    /// A table may have nothing but what a relay needs; SQLite refuses a statement that does not use its last parameter.
+    /// A table may have nothing but what a relay needs; SQLite refuses a statement that does not use its last
+    /// parameter.
     #[test]
     fn every_statement_uses_its_last_parameter_whatever_columns_there_are() {
         let profile = Profile::named("custom").unwrap();

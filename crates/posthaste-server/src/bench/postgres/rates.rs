@@ -1,6 +1,7 @@
 //! What a lane costs the server while events trickle in, against the same inserts without a relay.
 //!
-//! Every round has both sides at every rate, one after the other, so that what disturbs one side disturbs the other.
+//! Every round has both sides at every rate, one after the other, so that what disturbs one side disturbs the
+//! other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,7 +98,8 @@ impl AtRate {
     }
 }
 
-/// Does this work and measures how much of a core the server takes meanwhile; `None`: the server is elsewhere.
+/// Does this work and measures how much of a core the server takes meanwhile; `None`: the server is
+/// elsewhere.
 async fn watched<T>(
     meter: &Meter,
     work: impl Future<Output = Result<T, Failure>>,

@@ -1,7 +1,8 @@
 //! `posthaste dead redrive --wait`: what becomes of events that were sent again.
 //!
-//! Events are remembered by source and id before they are redriven, because afterwards nothing tells them from others of their lane.
-//! Each look asks for a few of them, so that a look is cheap however many there are.
+//! Events are remembered by source and id before they are redriven, because afterwards nothing tells them
+//! from others of their lane. Each look asks for a few of them, so that a look is cheap however many there
+//! are.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -85,8 +86,8 @@ impl Awaited {
         Ok(Self { filter: by_id, open })
     }
 
-    /// Waits until each of them is delivered, dead or discarded, or time is up, or a signal comes; answers how many are what, and
-    /// `None` after a second signal.
+    /// Waits until each of them is delivered, dead or discarded, or time is up, or a signal comes; answers
+    /// how many are what, and `None` after a second signal.
     pub(super) async fn wait(mut self, way: &Way, within: Duration) -> Result<Option<Settled>, Failure> {
         let progress = output::progress("wait", "events are delivered or dead", Some(self.open.len() as u64));
         let end = Instant::now() + within;
@@ -108,7 +109,8 @@ impl Awaited {
         settled
     }
 
-    /// Asks for the events that were not asked for the longest; those that are settled are waited for no more.
+    /// Asks for the events that were not asked for the longest; those that are settled are waited for no
+    /// more.
     async fn look(&mut self, way: &Way, settled: &mut Settled) -> Result<(), Failure> {
         for _ in 0..self.open.len().div_ceil(ASKED_AT_ONCE).min(QUESTIONS_MAX) {
             let asked: Vec<Name> = self.open.drain(..self.open.len().min(ASKED_AT_ONCE)).collect();

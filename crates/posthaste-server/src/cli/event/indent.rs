@@ -1,7 +1,8 @@
 //! JSON with an indent, written piece by piece and not without end.
 //!
-//! Each level of nesting adds to every line below it, so that a payload of 600 KB could become 20 GB: what is nested deeper
-//! than [`DEPTH_MAX`] is left out, and so is what comes after [`BYTES_MAX`]. Nothing is held in memory but the payload itself.
+//! Each level of nesting adds to every line below it, so that a payload of 600 KB could become 20 GB: what is
+//! nested deeper than [`DEPTH_MAX`] is left out, and so is what comes after [`BYTES_MAX`]. Nothing is held in
+//! memory but the payload itself.
 
 use std::io::{self, Write};
 
@@ -9,7 +10,8 @@ use serde_json::value::RawValue;
 
 use super::super::visible;
 
-/// How many levels are shown. What is published over REST may have as many, unless the server is told otherwise.
+/// How many levels are shown. What is published over REST may have as many, unless the server is told
+/// otherwise.
 pub(super) const DEPTH_MAX: usize = 128;
 /// How many bytes are written.
 pub(super) const BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -26,7 +28,8 @@ pub(super) struct Cut {
     pub(super) is_long: bool,
 }
 
-/// Writes JSON with an indent: numbers and the order of members stay as they are written, and hidden characters are escaped.
+/// Writes JSON with an indent: numbers and the order of members stay as they are written, and hidden
+/// characters are escaped.
 pub(super) fn write(json: &RawValue, out: &mut dyn Write) -> io::Result<Cut> {
     write_within(json.get(), BYTES_MAX, out)
 }

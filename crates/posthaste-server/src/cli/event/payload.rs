@@ -1,5 +1,5 @@
-//! A payload as people read it: as text, as JSON with an indent, or byte by byte. It is written piece by piece, so that showing
-//! it takes little more memory than the payload itself.
+//! A payload as people read it: as text, as JSON with an indent, or byte by byte. It is written piece by
+//! piece, so that showing it takes little more memory than the payload itself.
 
 use std::io::{self, Write};
 

@@ -1,7 +1,7 @@
 //! Reading a request's body: within its limit, at its pace, and within what all requests together may hold.
 //!
-//! A body takes room in the budget as its bytes arrive, never for what it announces, so a slow client holds no room that
-//! it does not fill. A small body needs none of it and never waits for large ones.
+//! A body takes room in the budget as its bytes arrive, never for what it announces, so a slow client holds
+//! no room that it does not fill. A small body needs none of it and never waits for large ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,11 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::http::app::App;
 use crate::http::problem::{Kind, Problem};
 
-/// What bodies that are being read and stored may hold together, unless one alone may be larger: beside the small part
-/// of each, and beside one body that goes on when there is no room.
+/// What bodies that are being read and stored may hold together, unless one alone may be larger: beside the
+/// small part of each, and beside one body that goes on when there is no room.
 const BODIES_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// This much of each body needs no room. The number of connections bounds it, as it bounds their read buffers.
+/// This much of each body needs no room. The number of connections bounds it, as it bounds their read
+/// buffers.
 const SMALL_BYTES: usize = 16 * 1024;
 /// The budget is counted in these units, because a semaphore counts to less than 4 GiB.
 const UNIT_BYTES: usize = 1024;
@@ -29,8 +30,8 @@ const DISCARDED_FOR: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Budget {
     room: Arc<Semaphore>,
-    /// One body at a time goes on without room. Otherwise bodies that each hold a part of the budget could all wait for
-    /// the rest of it, for one another.
+    /// One body at a time goes on without room. Otherwise bodies that each hold a part of the budget could
+    /// all wait for the rest of it, for one another.
     last: Arc<Semaphore>,
 }
 
@@ -96,8 +97,8 @@ impl Room {
     }
 }
 
-/// How fast a body must come: it may fall behind its slowest rate by a fixed time in all, so it may pause for that time
-/// too, and what came fast at first is no excuse for coming slowly later.
+/// How fast a body must come: it may fall behind its slowest rate by a fixed time in all, so it may pause for
+/// that time too, and what came fast at first is no excuse for coming slowly later.
 #[derive(Clone, Copy, Debug)]
 struct BodyPace {
     behind_max: Duration,

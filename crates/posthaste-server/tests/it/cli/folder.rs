@@ -64,7 +64,8 @@ impl Folder {
         self.command(arguments).output().unwrap().into()
     }
 
-    /// Runs the binary on a terminal of its own and answers all that it shows there; `None`, said on stderr, without `script`.
+    /// Runs the binary on a terminal of its own and answers all that it shows there; `None`, said on stderr,
+    /// without `script`.
     pub(crate) fn on_terminal(&self, trial: &str, arguments: &[&str]) -> Option<String> {
         let binary = self.command(arguments);
         let words = std::iter::once(binary.get_program()).chain(binary.get_args());

@@ -6,7 +6,7 @@ use posthaste::memory::Memory;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
-use tracing::subscriber::DefaultGuard;
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
 
 use crate::http_api::client::{Answer, Client, DEADLINE, read_all};
 use crate::http_api::stand::{Stand, Times};
@@ -58,6 +58,8 @@ struct Log(Arc<Mutex<Vec<u8>>>, #[expect(dead_code, reason = "it listens as long
 
 impl Log {
     fn listen() -> Self {
+        // While there is one subscriber, a log line that another thread writes first is turned off for all.
+        let _is_set = tracing::subscriber::set_global_default(NoSubscriber::new());
         let lines: Arc<Mutex<Vec<u8>>> = Arc::default();
         let writer = Arc::clone(&lines);
         let subscriber = tracing_subscriber::fmt()

@@ -84,20 +84,7 @@ async fn a_body_that_stalls_is_answered_408() {
 #[tokio::test]
 async fn a_body_that_drips_is_ended_with_its_request() {
     let stand = stand(Times { request: 2 * SOON, ..Times::default() }).await;
-    let head = stand.client.head("POST", "/v1/events", &[("content-length", "50000")]);
-    let (mut reading, mut writing) = stand.client.connect().await.into_split();
-    writing.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
-    let dripping = async {
-        let mut ticks = tokio::time::interval(SOON / 10);
-        while writing.write_all(b" ").await.is_ok() {
-            ticks.tick().await;
-        }
-    };
-    let mut answer = Vec::new();
-    let answered =
-        tokio::time::timeout(DEADLINE, async { tokio::join!(dripping, reading.read_to_end(&mut answer)) });
-    answered.await.expect("the server ends it in time").1.ok();
-    assert!(Answer::parse(&answer).expect("an answer").problem(503).contains("took too long"));
+    assert!(drip(&stand, SOON / 10).await.problem(503).contains("took too long"));
     is_well(&stand).await;
     stand.stopped().await;
 }
@@ -106,11 +93,18 @@ async fn a_body_that_drips_is_ended_with_its_request() {
 #[tokio::test]
 async fn a_body_that_is_slower_than_the_slowest_rate_is_answered_408() {
     let stand = stand(Times { body: SOON, ..Times::default() }).await;
+    assert!(drip(&stand, SOON / 100).await.problem(408).contains("too slowly"));
+    is_well(&stand).await;
+    stand.stopped().await;
+}
+
+/// Sends a body byte by byte until the server ends the connection, and answers what it said.
+async fn drip(stand: &Stand, every: Duration) -> Answer {
     let head = stand.client.head("POST", "/v1/events", &[("content-length", "50000")]);
     let (mut reading, mut writing) = stand.client.connect().await.into_split();
     writing.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
     let dripping = async {
-        let mut ticks = tokio::time::interval(SOON / 100);
+        let mut ticks = tokio::time::interval(every);
         while writing.write_all(b" ").await.is_ok() {
             ticks.tick().await;
         }
@@ -119,9 +113,7 @@ async fn a_body_that_is_slower_than_the_slowest_rate_is_answered_408() {
     let answered =
         tokio::time::timeout(DEADLINE, async { tokio::join!(dripping, reading.read_to_end(&mut answer)) });
     answered.await.expect("the server ends it in time").1.ok();
-    assert!(Answer::parse(&answer).expect("an answer").problem(408).contains("too slowly"));
-    is_well(&stand).await;
-    stand.stopped().await;
+    Answer::parse(&answer).expect("an answer")
 }
 
 /// More of them than the budget has room for, if each had room for the largest body.

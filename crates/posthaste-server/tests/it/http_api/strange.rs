@@ -1,5 +1,5 @@
-//! Values that no store has, in every parameter of every route, on every kind of store: they are refused or match
-//! nothing, and the server never fails.
+//! Values that no store has, in every parameter of every route, on every kind of store: they are refused or
+//! match nothing, and the server never fails.
 
 use std::sync::Arc;
 

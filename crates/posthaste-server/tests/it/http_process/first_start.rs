@@ -3,12 +3,10 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
 use tokio::process::Command;
-use tokio::time::timeout;
 
-use crate::http_api::client::DEADLINE;
+use crate::cli::folder::eventually;
 use crate::http_process::process::Process;
 use crate::http_process::skip;
 
@@ -77,7 +75,7 @@ async fn stdout_has_nothing_but_what_a_lane_delivers_and_the_key_is_in_no_log() 
     command.stdout(std::fs::File::create(&stdout).unwrap()).stderr(std::fs::File::create(&stderr).unwrap());
     let mut child = command.spawn().unwrap();
     let read = |file: &Path| std::fs::read_to_string(file).unwrap();
-    eventually("it says hello", || read(&stderr).contains("try it")).await;
+    eventually("it says hello", || read(&stderr).contains("try it").then_some(()));
     let publish = ["publish", "--type", "x", "--data", "{}", "--store", "sqlite://posthaste.db"];
     let published = Command::new(env!("CARGO_BIN_EXE_posthaste"))
         .args(publish)
@@ -86,7 +84,7 @@ async fn stdout_has_nothing_but_what_a_lane_delivers_and_the_key_is_in_no_log() 
         .await
         .unwrap();
     assert!(published.status.success(), "{published:?}");
-    eventually("the lane delivers to stdout", || read(&stdout).ends_with('\n')).await;
+    eventually("the lane delivers to stdout", || read(&stdout).ends_with('\n').then_some(()));
     child.kill().await.unwrap();
     for line in read(&stdout).lines() {
         assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
@@ -115,20 +113,11 @@ async fn a_terminal_shows_the_key() {
             return;
         };
         let screen = || std::fs::read_to_string(folder.path().join("typescript")).unwrap_or_default();
-        eventually("it says hello", || screen().contains("/v1/events")).await;
+        eventually("it says hello", || screen().contains("/v1/events").then_some(()));
         let key = std::fs::read_to_string(folder.path().join("posthaste.key")).unwrap();
         let shown = screen();
         child.kill().await.unwrap();
         assert_eq!(shown.contains(key.trim()), is_shown, "{shown}");
         assert!(shown.contains("kept in posthaste.key"), "{shown}");
     }
-}
-
-async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let waited = async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(DEADLINE, waited).await.unwrap_or_else(|_| panic!("waited too long until {what}"));
 }

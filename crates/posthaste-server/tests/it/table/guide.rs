@@ -120,7 +120,8 @@ fn steps(database: &str) -> Steps {
     }
 }
 
-/// Walks the guide: the commands as they stand there, in the place of the database's own client what says SQL to it.
+/// Walks the guide: the commands as they stand there, in the place of the database's own client what says SQL
+/// to it.
 async fn walk(folder: &Folder, url: &str, database: &str, say: impl AsyncFn(&str)) {
     let Steps { config, table, commands } = steps(database);
     folder.write("posthaste.toml", config.replace(ADDRESS, url));

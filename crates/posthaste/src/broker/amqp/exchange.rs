@@ -1,7 +1,9 @@
-//! The exchanges that events are published to: looked for, and created where that was asked for (`create_exchange=true`).
+//! The exchanges that events are published to: looked for, and created where that was asked for
+//! (`create_exchange=true`).
 //!
-//! An exchange is looked for before the first event that goes to it, and again when the broker says that it is missing. It is only
-//! created if it is not there: an exchange of another type takes events too, and its owner knows why.
+//! An exchange is looked for before the first event that goes to it, and again when the broker says that it
+//! is missing. It is only created if it is not there: an exchange of another type takes events too, and its
+//! owner knows why.
 
 use std::collections::{BTreeMap, HashSet};
 use std::pin::pin;
@@ -46,8 +48,8 @@ impl Exchanges {
 }
 
 impl AmqpBroker {
-    /// Creates those of these exchanges that are missing, if that was asked for, within the time that a confirm may take. Answers
-    /// which are not there, each with the reason.
+    /// Creates those of these exchanges that are missing, if that was asked for, within the time that a
+    /// confirm may take. Answers which are not there, each with the reason.
     pub(super) async fn create_missing<'n>(
         &self,
         names: impl Iterator<Item = &'n str>,

@@ -168,8 +168,8 @@ impl Settings {
         self
     }
 
-    /// Creates an exchange that events are published to if it is missing: durable, and a topic exchange unless the URL says
-    /// `exchange_type`.
+    /// Creates an exchange that events are published to if it is missing: durable, and a topic exchange
+    /// unless the URL says `exchange_type`.
     #[must_use]
     pub fn create_exchange(mut self) -> Self {
         self.publishing.create_exchange = true;

@@ -70,9 +70,9 @@ pub(super) fn capabilities(settings: &Settings) -> Capabilities {
         .hold_max(settings.consuming.hold_max)
 }
 
-/// How long it may take until an event is answered: a channel is opened for it, what came before it is written, and it is
-/// confirmed itself, each within the timeout; twice the broker may be asked whether it is there. Before that, exchanges may be
-/// created, all of them within the timeout.
+/// How long it may take until an event is answered: a channel is opened for it, what came before it is
+/// written, and it is confirmed itself, each within the timeout; twice the broker may be asked whether it is
+/// there. Before that, exchanges may be created, all of them within the timeout.
 fn answers_within(publishing: &Publishing) -> Duration {
     let timeout = publishing.confirm_timeout;
     let creating = if publishing.create_exchange { timeout } else { Duration::ZERO };

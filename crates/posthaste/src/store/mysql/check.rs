@@ -70,7 +70,8 @@ pub(super) async fn present(on: &mut Connection, profile: &Profile) -> Result<Op
     Ok(Some(Present { columns: columns.into_iter().map(|column| column.found).collect(), indexes }))
 }
 
-/// What the catalog says of the table's columns; nothing if there is no such table, or this user may not see it.
+/// What the catalog says of the table's columns; nothing if there is no such table, or this user may not see
+/// it.
 async fn columns(on: &mut Connection, profile: &Profile) -> Db<Vec<Described>> {
     let text = MysqlText { text: MysqlTableSql::columns().to_owned(), order: vec![0, 1] };
     let values = [

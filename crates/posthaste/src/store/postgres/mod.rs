@@ -5,8 +5,9 @@
 //! reads what a later one sees beyond it (`claim.rs`). Nothing is skipped, and nobody waits for a transaction that stays
 //! open.
 //!
-//! Every statement is sent with its types and without a name, and nothing is kept in a session: the store works behind a
-//! pooler in transaction mode. The busiest statements are functions in the database, whose plans each session keeps.
+//! Every statement is sent with its types and without a name, and nothing is kept in a session: the store
+//! works behind a pooler in transaction mode. The busiest statements are functions in the database, whose
+//! plans each session keeps.
 //!
 //! Where a store may choose, this one does so:
 //! * A row *behind* its key is stored as such and has no due time. Whichever transaction removes or kills what it waited
@@ -177,8 +178,8 @@ impl PostgresStore {
         Ok(answer.claimed)
     }
 
-    /// The window after the last one, if that was read to its end and there is something new; and whether something
-    /// waits in the lane, if it was looked.
+    /// The window after the last one, if that was read to its end and there is something new; and whether
+    /// something waits in the lane, if it was looked.
     async fn next_window(
         &self,
         client: &Object,

@@ -1,8 +1,9 @@
 //! How soon a lane looks for something new after its last look.
 //!
-//! A look that finds something makes a tick, a transaction of its own. While events come one by one, a look for each of
-//! them would cost the server more than the events themselves. So a lane gathers: it looks again after a few
-//! milliseconds, and finds several events at once. Where the last look found many, the lane is behind and does not wait.
+//! A look that finds something makes a tick, a transaction of its own. While events come one by one, a look
+//! for each of them would cost the server more than the events themselves. So a lane gathers: it looks again
+//! after a few milliseconds, and finds several events at once. Where the last look found many, the lane is
+//! behind and does not wait.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -52,8 +52,8 @@ impl Tick {
         rows.iter().map(|row| Self::read(row, 0)).collect()
     }
 
-    /// The newest tick after this one, made now if there is something new, or if the probe says that it is time (no
-    /// tick: nothing is new), and whether something waits in the cursor's lane.
+    /// The newest tick after this one, made now if there is something new, or if the probe says that it is
+    /// time (no tick: nothing is new), and whether something waits in the cursor's lane.
     ///
     /// Its own statement and never part of a transaction: a snapshot of a transaction that wrote sees its own id.
     ///

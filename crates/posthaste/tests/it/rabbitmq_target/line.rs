@@ -71,7 +71,8 @@ async fn no_key_has_two_events_unconfirmed_and_its_order_holds() {
     stand.clear(&queue).await;
 }
 
-/// The exchange comes back without a queue behind it: no event is acknowledged, and the lane says all the same that it goes on.
+/// The exchange comes back without a queue behind it: no event is acknowledged, and the lane says all the
+/// same that it goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lane_goes_on_when_its_exchange_is_there_though_no_queue_takes_its_events() {
     let trial = "a_lane_goes_on_when_its_exchange_is_there_though_no_queue_takes_its_events";

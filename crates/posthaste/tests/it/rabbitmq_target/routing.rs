@@ -140,8 +140,8 @@ async fn with_a_mapping_by_key_the_topic_is_the_exchange() {
     stand.clear(&queue).await;
 }
 
-/// An exchange by choice: durable, of the type that the URL says, and created again after it was removed. One that is there
-/// stays as it is.
+/// An exchange by choice: durable, of the type that the URL says, and created again after it was removed. One
+/// that is there stays as it is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_exchange_is_created_by_choice() {
     let Some(stand) = Stand::shared("a_missing_exchange_is_created_by_choice").await else { return };

@@ -32,7 +32,8 @@ pub(super) struct Answer {
 /// One claim, from what the cursor knows before its snapshot begins to what it is told at the end.
 pub(super) struct Claim<'a> {
     sql: &'a PostgresSql,
-    /// The statements as texts: the server sends their rows while it reads, where a function collects them first.
+    /// The statements as texts: the server sends their rows while it reads, where a function collects them
+    /// first.
     plain: &'a PostgresSql,
     cursor: &'a Cursor,
     now: Timestamp,
@@ -136,7 +137,8 @@ impl<'a> Claim<'a> {
     /// Reads on where the lease's last claim ended, in one statement; `false`: something is parked, nothing was read, and
     /// the claim needs a transaction.
     ///
-    /// `is_waiting`: what the look for the window said. Where there is nothing to read, that is all of the claim.
+    /// `is_waiting`: what the look for the window said. Where there is nothing to read, that is all of the
+    /// claim.
     pub(super) async fn read_alone(
         &mut self,
         client: &(impl GenericClient + Sync),
