@@ -23,6 +23,9 @@ pub mod metric {
     pub const PANICS_TOTAL: &str = "posthaste_lane_panics_total";
     /// Gauge of a lane's state: 1 active, 2 paused, retired or waiting for its target, 3 error.
     pub const LANE_STATE: &str = "posthaste_lane_state";
+    /// Gauge of seconds for which neither this relay nor, as far as it knows, another one has had a lease of
+    /// the lane; 0 while one has.
+    pub const LANE_UNHELD_SECONDS: &str = "posthaste_lane_unheld_seconds";
     /// Gauge of events sent and not answered, by lane.
     pub const IN_FLIGHT: &str = "posthaste_in_flight";
     /// Counter of events taken in, by the way they came.

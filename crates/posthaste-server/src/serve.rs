@@ -155,7 +155,8 @@ async fn serve_on(
     let heartbeat = prune::heartbeat();
     let mut loops = relay.as_ref().map(Relay::heartbeats).unwrap_or_default();
     loops.push(heartbeat.clone());
-    let watched = Watched { targets: targets.shown(), are_needed, loops: loops.clone() };
+    let tenures = relay.as_ref().map(Relay::tenures).unwrap_or_default();
+    let watched = Watched { targets: targets.shown(), are_needed, loops: loops.clone(), tenures };
     let app = App::new(Arc::clone(&store), Letters::of(config), limits(config), metrics.clone(), watched);
     let stop = CancellationToken::new();
     let mut work: JoinSet<Result<(), Failure>> = JoinSet::new();
@@ -242,7 +243,7 @@ async fn open_store(config: &Config, shutdown: &Shutdown) -> Result<Option<Arc<d
         match crate::config::store::open(config).await {
             Ok(store) => return Ok(Some(store)),
             Err(error) if error.retryable() => {
-                tracing::warn!(%error, pause_ms = pause.as_millis(), "the store is away; trying again");
+                tracing::warn!(%error, pause_ms = pause.as_millis(), "the store is unreachable; trying again");
             }
             Err(error) => return Err(Failure::from(error.during("open the store"))),
         }
@@ -265,7 +266,7 @@ async fn first_key(
         match keys::first_start(store, config.store.key_file().as_deref()).await {
             Ok(key) => return Ok(Some(key)),
             Err(error) if error.retryable() => {
-                tracing::warn!(%error, pause_ms = pause.as_millis(), "the store is away; trying again");
+                tracing::warn!(%error, pause_ms = pause.as_millis(), "the store is unreachable; trying again");
             }
             Err(error) => return Err(Failure::from(error.during("open the store"))),
         }

@@ -28,6 +28,7 @@ pub(super) struct Meters {
     lost: Counter,
     panics: Counter,
     state: Gauge,
+    unheld: Gauge,
     in_flight: Gauge,
     clock: Arc<dyn Clock>,
 }
@@ -62,6 +63,7 @@ impl Meters {
             lost: counter!(metric::LEASES_LOST_TOTAL, label::LANE => name.clone()),
             panics: counter!(metric::PANICS_TOTAL, label::LANE => name.clone()),
             state: gauge!(metric::LANE_STATE, label::LANE => name.clone()),
+            unheld: gauge!(metric::LANE_UNHELD_SECONDS, label::LANE => name.clone()),
             in_flight: gauge!(metric::IN_FLIGHT, label::LANE => name),
             clock: Arc::clone(&settings.clock),
         }
@@ -116,6 +118,11 @@ impl Meters {
 
     pub(super) fn panicked(&self) {
         self.panics.increment(1);
+    }
+
+    /// For this long neither this relay nor, as far as it knows, another one has had the lane.
+    pub(super) fn unheld(&self, since: Duration) {
+        self.unheld.set(since.as_secs_f64());
     }
 
     pub(super) fn state(&self, state: State) {

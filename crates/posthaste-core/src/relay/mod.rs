@@ -22,6 +22,7 @@ mod meters;
 
 mod pace;
 mod tend;
+mod tenure;
 mod verdict;
 mod window;
 
@@ -35,6 +36,7 @@ use tokio::task::{Id, JoinSet};
 use tracing::{error, info};
 
 pub use lane::Lane;
+pub use tenure::{Tenure, Trouble};
 pub use verdict::Letter;
 
 use crate::heartbeat::Heartbeat;
@@ -82,11 +84,12 @@ pub struct Relay {
     lanes: Vec<Driven>,
 }
 
-/// A lane, and whether its loop turns.
+/// A lane, whether its loop turns, and whether somebody has it.
 #[derive(Clone)]
 struct Driven {
     lane: Lane,
     heartbeat: Heartbeat,
+    tenure: Tenure,
 }
 
 /// What all lanes of a relay share.
@@ -137,7 +140,8 @@ impl Relay {
     pub fn lane(mut self, lane: Lane) -> Self {
         let patience = lane.spec.lease.saturating_mul(LEASES_PATIENCE).max(PATIENCE_MIN);
         let heartbeat = Heartbeat::new(format!("lane {}", lane.name()), patience);
-        self.lanes.push(Driven { lane, heartbeat });
+        let tenure = Tenure::new(lane.name().clone(), lane.spec.lease);
+        self.lanes.push(Driven { lane, heartbeat, tenure });
         self
     }
 
@@ -145,6 +149,11 @@ impl Relay {
     /// stops none of them; something that holds on to the thread does, like a callback that never returns.
     pub fn heartbeats(&self) -> Vec<Heartbeat> {
         self.lanes.iter().map(|driven| driven.heartbeat.clone()).collect()
+    }
+
+    /// What this relay knows about who has each of its lanes, for readiness and alerts.
+    pub fn tenures(&self) -> Vec<Tenure> {
+        self.lanes.iter().map(|driven| driven.tenure.clone()).collect()
     }
 
     /// Goes by this name in the lanes' rows, in logs and in metrics.
@@ -192,11 +201,14 @@ impl Relay {
     /// Drives the lanes until `shutdown` is there; then claims nothing more, settles what is in flight within the grace
     /// period, and gives the lanes up.
     ///
-    /// A store or target that is away, at the start or later, is waited for. A panic in a lane is reported and counted,
-    /// and the lane goes on after a pause. Dropping the future stops at once and is safe.
+    /// A store or target that is unreachable, at the start or later, is waited for. A panic in a lane is
+    /// reported and counted, and the lane goes on after a pause. Dropping the future stops at once and is safe.
+    ///
+    /// A store that is not as it must be (`Config` and `Corrupt`) ends the relay at the start. Later the relay
+    /// gives the lane up, says why ([`tenures`](Relay::tenures), log), and goes on by itself once that is fixed.
     ///
     /// # Errors
-    /// Two lanes of one name, and what waiting cannot mend: `Config` and `Corrupt` from the store.
+    /// Two lanes of one name; `Config` and `Corrupt` from a store that has not worked since the start.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<()> {
         self.check()?;
         let (stop, stopped) = watch::channel(false);
@@ -228,9 +240,10 @@ impl Relay {
     pub async fn once(&self) -> Result<Report> {
         self.check()?;
         let mut report = Report::default();
-        for Driven { lane, heartbeat } in &self.lanes {
-            let meters = Meters::of(lane.name(), &self.settings);
-            let done = Tender { settings: &self.settings, lane, meters: &meters, heartbeat }.once().await?;
+        for Driven { lane, heartbeat, tenure } in &self.lanes {
+            let meters = &Meters::of(lane.name(), &self.settings);
+            let tender = Tender { settings: &self.settings, lane, meters, heartbeat, tenure };
+            let done = tender.once().await?;
             report.delivered += done.delivered;
             report.retried += done.retried;
             report.dead += done.dead;
@@ -267,10 +280,12 @@ impl Crew {
         let (settings, stopped) = (self.settings.clone(), self.stopped.clone());
         let driven = self.lanes[lane].clone();
         let task = self.tasks.spawn(async move {
-            let Driven { lane, heartbeat } = &driven;
+            let Driven { lane, heartbeat, tenure } = &driven;
             let meters = &Meters::of(lane.name(), &settings);
-            let ended = Tender { settings: &settings, lane, meters, heartbeat }.run(stopped, pause).await;
+            let tender = Tender { settings: &settings, lane, meters, heartbeat, tenure };
+            let ended = tender.run(stopped, pause).await;
             heartbeat.end();
+            tenure.end();
             ended
         });
         self.of.push((task.id(), lane));

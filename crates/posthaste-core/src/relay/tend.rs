@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
-use tracing::{Instrument, debug, info, info_span, warn};
+use tracing::{Instrument, debug, error, info, info_span, warn};
 
 use super::drive::{Drive, End, Until};
 use super::lane::Lane;
 use super::meters::{Meters, State};
+use super::tenure::{Tenure, Trouble};
 use super::{Report, Settings};
 use crate::heartbeat::Heartbeat;
 use crate::outage::Outage;
@@ -24,10 +25,11 @@ pub(super) struct Tender<'a> {
     pub(super) lane: &'a Lane,
     pub(super) meters: &'a Meters,
     pub(super) heartbeat: &'a Heartbeat,
+    pub(super) tenure: &'a Tenure,
 }
 
 impl Tender<'_> {
-    /// Until `stopped` says so. Returns an error only when waiting cannot mend it.
+    /// Until `stopped` says so. Returns an error only for a store that was never as it must be.
     pub(super) async fn run(&self, mut stopped: watch::Receiver<bool>, first_pause: Duration) -> Result<()> {
         let mut outage = Outage::default();
         let mut pause = first_pause;
@@ -38,6 +40,7 @@ impl Tender<'_> {
                 Ok(Turn::Driven) => Duration::ZERO,
                 Ok(Turn::NotOurs) => self.held_pause(),
                 Err(error) if error.retryable() => self.wait_out(&mut outage, &error),
+                Err(error) if self.tenure.has_been_held() => self.give_up(&mut outage, &error),
                 Err(error) => {
                     self.meters.state(State::Error);
                     return Err(error.during(format!("drive lane {:?}", self.lane.name().as_str())));
@@ -113,7 +116,10 @@ impl Tender<'_> {
         let acquired = timeout(limit, self.settings.store.acquire(&self.lane.spec, owner)).await;
         crate::crash::point("relay: acquired");
         let late = |_| Error::unavailable(format!("no answer within {limit:?}"));
-        acquired.map_err(late).flatten().map_err(|error| error.during("acquire the lane"))
+        let acquired = acquired.map_err(late).flatten().map_err(|error| error.during("acquire the lane"))?;
+        self.tenure.answered();
+        self.meters.unheld(Duration::ZERO);
+        Ok(acquired)
     }
 
     async fn grace_is_over(&self, stopped: &mut watch::Receiver<bool>) {
@@ -127,13 +133,30 @@ impl Tender<'_> {
         (self.lane.spec.lease / 4).min(HELD_PAUSE_MAX).mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
+    /// The store was changed so that lanes cannot be driven safely. An administrator can fix that while the
+    /// relay runs, so it asks again instead of ending.
+    fn give_up(&self, outage: &mut Outage, error: &Error) -> Duration {
+        self.meters.store_failed();
+        self.meters.state(State::Error);
+        self.meters.unheld(self.tenure.age());
+        if outage.is_new() || self.tenure.trouble() != Some(Trouble::Refused) {
+            error!(
+                { field::LANE } = self.lane.name().as_str(), { field::ERROR } = %error,
+                "the relay gives the lane up until this is fixed, and checks again every few seconds"
+            );
+        }
+        self.tenure.refused();
+        outage.pause()
+    }
+
     fn wait_out(&self, outage: &mut Outage, error: &Error) -> Duration {
         self.meters.store_failed();
         self.meters.state(State::Waiting);
+        self.meters.unheld(self.tenure.age());
         if outage.is_new() && error.kind() == ErrorKind::Conflict {
-            warn!({ field::LANE } = self.lane.name().as_str(), { field::ERROR } = %error, "the lane is not to be had; asking again");
+            warn!({ field::LANE } = self.lane.name().as_str(), { field::ERROR } = %error, "the lane is not free; asking again");
         } else if outage.is_new() {
-            warn!({ field::LANE } = self.lane.name().as_str(), { field::ERROR } = %error, "the store is away; waiting for it");
+            warn!({ field::LANE } = self.lane.name().as_str(), { field::ERROR } = %error, "the store is unreachable; waiting for it");
         }
         outage.pause()
     }

@@ -16,6 +16,8 @@ pub(crate) struct Hanging {
     /// Its answer takes a second.
     pub(crate) claim_is_late: AtomicBool,
     pub(crate) next_claim_fails: AtomicBool,
+    /// The store is not as it must be: acquire and claim fail with `Config`.
+    pub(crate) is_unusable: AtomicBool,
     pub(crate) settle_hangs: AtomicBool,
     /// It takes half a second to get there.
     pub(crate) settle_is_slow: AtomicBool,
@@ -30,9 +32,19 @@ impl Hanging {
             claim_hangs: no(),
             claim_is_late: no(),
             next_claim_fails: no(),
+            is_unusable: no(),
             settle_hangs: no(),
             settle_is_slow: no(),
         }
+    }
+}
+
+impl Hanging {
+    fn usable(&self) -> Result<()> {
+        if self.is_unusable.load(Ordering::SeqCst) {
+            return Err(Error::config("somebody changed the store"));
+        }
+        Ok(())
     }
 }
 
@@ -58,6 +70,7 @@ impl Store for Hanging {
     fn acquire<'a>(&'a self, lane: &'a LaneSpec, owner: &'a Owner) -> BoxFuture<'a, Result<Option<Lease>>> {
         Box::pin(async move {
             unless(&self.acquire_hangs).await;
+            self.usable()?;
             self.inner.acquire(lane, owner).await
         })
     }
@@ -65,6 +78,7 @@ impl Store for Hanging {
     fn claim<'a>(&'a self, lease: &'a Lease, room: Room) -> BoxFuture<'a, Result<Vec<Claimed>>> {
         Box::pin(async move {
             unless(&self.claim_hangs).await;
+            self.usable()?;
             if self.next_claim_fails.swap(false, Ordering::SeqCst) {
                 return Err(Error::unavailable("for once"));
             }

@@ -3,6 +3,7 @@
 mod hanging;
 mod heartbeats;
 mod leases;
+mod tenures;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};

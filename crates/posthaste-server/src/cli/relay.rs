@@ -87,7 +87,12 @@ async fn relay(config: &Config, supervisor: Supervisor, shutdown: Shutdown) -> R
     let Some(store) = wait_for_store(config, &shutdown).await? else { return Ok(()) };
     let targets = Targets::open(config)?;
     let relay = config::relay::build(config, Arc::clone(&store), &targets)?;
-    let watched = Watched { targets: targets.shown(), are_needed: true, loops: relay.heartbeats() };
+    let watched = Watched {
+        targets: targets.shown(),
+        are_needed: true,
+        loops: relay.heartbeats(),
+        tenures: relay.tenures(),
+    };
     let stop = async {
         shutdown.begun().await;
         supervisor.stopping();
@@ -103,7 +108,9 @@ async fn wait_for_store(config: &Config, shutdown: &Shutdown) -> Result<Option<A
     loop {
         match config::store::open(config).await {
             Ok(store) => return Ok(Some(store)),
-            Err(error) if error.retryable() => tracing::warn!(%error, "the store is away; trying again"),
+            Err(error) if error.retryable() => {
+                tracing::warn!(%error, "the store is unreachable; trying again")
+            }
             Err(error) => return Err(open_failure(error)),
         }
         if tokio::time::timeout(pause, shutdown.begun()).await.is_ok() {

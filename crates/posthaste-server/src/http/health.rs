@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::future::join_all;
 use posthaste::admin::{LaneState, LaneStats};
 use posthaste::heartbeat::Heartbeat;
+use posthaste::relay::{Tenure, Trouble};
 use posthaste::schema::Backend;
 use posthaste::target::Target;
 use posthaste::time::{Clock as _, SystemClock};
@@ -83,15 +84,18 @@ pub(super) async fn stats(State(app): State<Arc<App>>) -> Result<Json<StatsDocum
     counted.await.map(Json).map_err(|why| Problem::new(Kind::Unavailable, why))
 }
 
-/// Targets that are asked whether they would take events, and loops that must turn.
+/// What readiness and liveness look at: targets, loops that must turn, and lanes that somebody must drive.
 #[derive(Clone, Default)]
 pub struct Watched {
     /// Each with a name that may be told to anybody.
     pub targets: Vec<(String, Arc<dyn Target>)>,
-    /// Whether one that is away makes the process unready. Whoever takes events and keeps them is ready without.
+    /// Whether an unreachable target, or a lane that nobody drives, makes the process unready. A process that
+    /// accepts events and keeps them is ready without.
     pub are_needed: bool,
     /// What must turn for the process to count as alive.
     pub loops: Vec<Heartbeat>,
+    /// The lanes that this process drives.
+    pub tenures: Vec<Tenure>,
 }
 
 /// What was answered a moment ago, and whether the start is over.
@@ -114,7 +118,12 @@ impl Readiness {
             if store.iter().all(|check| check.status != FAILED) {
                 self.has_started.store(true, Ordering::Relaxed);
             }
-            [store, targets].concat()
+            let lanes: Vec<_> =
+                app.watched.tenures.iter().filter_map(|tenure| of_tenure(tenure, &app.watched)).collect();
+            let mut store = store;
+            // What this process knows of a lane says more than the lane's row.
+            store.retain(|check| lanes.iter().all(|lane| lane.name != check.name));
+            [store, lanes, targets].concat()
         };
         self.checks.get(ask).await
     }
@@ -159,6 +168,21 @@ fn of_lane(lane: LaneStats) -> Option<CheckDocument> {
         _ => "something must be mended first; posthaste lane list says what",
     };
     Some(check(format!("lane {}", lane.lane), WAITING, Some(detail)))
+}
+
+/// A lane that nobody seems to drive.
+fn of_tenure(tenure: &Tenure, watched: &Watched) -> Option<CheckDocument> {
+    let detail = match tenure.trouble()? {
+        Trouble::NoLease(since) => {
+            format!("the relay has had no lease for {} s; the server's log says why", since.as_secs())
+        }
+        _ => {
+            "the relay gave it up, because the store is not as it must be; posthaste doctor says what to fix"
+                .to_owned()
+        }
+    };
+    let status = if watched.are_needed { FAILED } else { WAITING };
+    Some(check(format!("lane {}", tenure.lane()), status, Some(&detail)))
 }
 
 async fn of_targets(watched: &Watched) -> Vec<CheckDocument> {

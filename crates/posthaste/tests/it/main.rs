@@ -15,6 +15,7 @@ mod otel;
 #[path = "../conformance/postgres.rs"]
 mod postgres;
 mod postgres_access;
+mod postgres_administered;
 mod postgres_failover;
 mod postgres_faults;
 mod postgres_plans;

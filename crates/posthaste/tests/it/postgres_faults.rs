@@ -23,7 +23,7 @@ const BATCH: usize = 40;
 const WINDOW: u32 = 16;
 
 /// A database of its own, unless there is no server.
-async fn scope(trial: &str) -> Option<Arc<dyn Rig>> {
+pub(crate) async fn scope(trial: &str) -> Option<Arc<dyn Rig>> {
     let [direct, _] = crate::postgres::RIGS;
     if let Some(why) = direct.missing() {
         let is_ci = posthaste_testkit::harness::Settings::from_env().all_required;
@@ -163,7 +163,7 @@ impl Late {
     }
 }
 
-async fn connect(url: &str) -> Client {
+pub(crate) async fn connect(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     #[expect(clippy::disallowed_methods, reason = "the driver's connection lives as long as its client")]
     tokio::spawn(async move { drop(connection.await) });

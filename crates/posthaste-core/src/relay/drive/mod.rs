@@ -25,6 +25,7 @@ use super::lane::Lane;
 use super::meters::{Meters, Tally};
 use super::pace::Pace;
 use super::tend::Tender;
+use super::tenure::Tenure;
 use super::verdict::{Letter, kills_its_relay, narrowed};
 use super::window::Window;
 use super::{Report, Settings};
@@ -80,6 +81,7 @@ pub(super) struct Drive<'a> {
     lane: &'a Lane,
     meters: &'a Meters,
     heartbeat: &'a Heartbeat,
+    tenure: &'a Tenure,
     lease: &'a Lease,
     until: Until,
     pace: Pace,
@@ -137,6 +139,7 @@ impl<'a> Drive<'a> {
             lane,
             meters: tender.meters,
             heartbeat: tender.heartbeat,
+            tenure: tender.tenure,
             lease,
             until,
             pace: Pace::new(lease.length(), since),
@@ -195,6 +198,7 @@ impl<'a> Drive<'a> {
                 // By its own clock the lease may be over. What is in flight is unknown and will be sent again.
                 return Ok(End::Lost);
             }
+            self.tenure.hold();
             if let Some(end) = self.step(stopped).await? {
                 return Ok(end);
             }

@@ -31,7 +31,7 @@ const TICK: Function = Function {
     name: "tick",
     parameters: &["bigint", "text", "text", "text[]", "boolean", "text", "integer", "bigint", "text"],
     columns: "known bigint, wanted bigint, id bigint, token text, snap text, low bigint, is_made boolean, \
-              commits text, ids_moved bigint, micros bigint, is_waiting boolean",
+              commits text, ids_moved bigint, micros bigint, is_waiting boolean, is_home boolean",
     body: include_str!("tick.sql"),
 };
 
@@ -123,8 +123,10 @@ impl Function {
     }
 }
 
-/// What holds while a function runs.
-const SETTINGS: &str = "SET plan_cache_mode = force_generic_plan SET enable_seqscan = off";
+/// What holds while a function runs. A statement outside a transaction has no other limit on waiting for a
+/// lock: behind a pooler a session's own settings would stay with a stranger.
+const SETTINGS: &str =
+    "SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET lock_timeout = '5s'";
 
 /// FNV-1a over all the texts: a name must change with the definition, and nothing here is secret.
 fn fnv<'a>(texts: impl Iterator<Item = &'a str>) -> u64 {

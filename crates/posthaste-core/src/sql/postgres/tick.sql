@@ -7,7 +7,14 @@
 -- predecessor is visible to this statement, so ticks see more and more. The scalar ORDER BY ... LIMIT 1 forms
 -- are needed: EXISTS becomes a sequential scan, and so does xid = x where a few transactions wrote the whole
 -- log, as the planner then expects to meet a row of x soon.
-WITH t AS (SELECT id, last_seq FROM {prefix}ticks WHERE id = $1 AND token = $2::uuid),
+-- Every look asks which server this is. A proxy, a pooler or a DNS name can lead to a restored copy from one
+-- statement to the next, without any error, and the copy has all ticks with their tokens. Its own transaction
+-- ids mean nothing to them: a tick made there would pass over events that nobody has read.
+WITH home AS (SELECT m.system_id = c.system_identifier::text AND m.database_oid = d.oid::bigint
+                     AND pg_snapshot_xmax(pg_current_snapshot()) >= $3::text::xid8 AS is_home
+              FROM {prefix}meta m, pg_control_system() c, pg_database d
+              WHERE m.id = 1 AND d.datname = current_database()),
+     t AS (SELECT id, last_seq FROM {prefix}ticks WHERE id = $1 AND token = $2::uuid AND (SELECT is_home FROM home)),
      newer AS (SELECT id FROM {prefix}ticks WHERE id > $1 ORDER BY id DESC LIMIT 1),
      want AS (SELECT t.id, t.last_seq FROM t
         WHERE (SELECT id FROM newer) IS NULL
@@ -27,7 +34,8 @@ SELECT (SELECT count(*) FROM t) AS known, (SELECT count(*) FROM want) AS wanted,
        -- How many ids were given since the tick, and how long the look took: what decides about the next one's $5.
        pg_snapshot_xmax(pg_current_snapshot())::text::bigint - $3::text::bigint,
        (extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.statement_timestamp()) * 1000000)::bigint,
-       (SELECT waiting > 0 FROM {prefix}lanes WHERE lane = $6 AND shard = $7 AND epoch = $8 AND owner_run = $9)
+       (SELECT waiting > 0 FROM {prefix}lanes WHERE lane = $6 AND shard = $7 AND epoch = $8 AND owner_run = $9),
+       coalesce((SELECT is_home FROM home), false)
 FROM (SELECT) one LEFT JOIN (
     SELECT id, token, snap, low, true AS is_made FROM made
     UNION ALL

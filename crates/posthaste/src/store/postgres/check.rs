@@ -1,31 +1,43 @@
-//! What reading without gaps relies on, asked at each acquisition: a lane is not driven where events could be lost.
+//! What reading without gaps and in order relies on. The store asks at each acquisition, on each new
+//! connection that claims, and once per minute while a lane is driven: an administrator can change a sequence
+//! or a trigger at any time.
 //!
 //! Acquiring stops at the first thing that is wrong; an [examination](findings) tells of each.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use posthaste_core::findings::{Finding, Mend};
 use posthaste_core::sql::PostgresSql;
 use posthaste_core::{Error, Result};
+use tokio::time::Instant;
 use tokio_postgres::{Client, Row};
 
 use super::error::{Db, explain};
 use super::value::args;
 
+/// How often the store asks while lanes are driven.
+const CHECK_EVERY: Duration = Duration::from_secs(60);
 /// The oldest server that has transaction ids of 64 bits as a type.
 const VERSION_MIN: i64 = 130_000;
 /// What a lane's row says whose database was moved; `rebase_done.sql` knows it by its first word.
 const RESTORED: &str = "restored: this database was restored, copied or upgraded, or its ids were changed; run `posthaste lane rebase`";
 
-/// Refuses a server or tables on which events could be lost; says what to mend.
-pub(super) async fn check(client: &Client, sql: &PostgresSql, prefix: &str) -> Result<()> {
+/// The first thing that is wrong with the server or the tables, if anything is.
+pub(super) async fn check(client: &Client, sql: &PostgresSql, prefix: &str) -> Result<Option<Problem>> {
     let row = ask(client, sql).await?;
-    let problem = Facts { row: &row, prefix }.problem().map_err(explain)?;
-    if problem.as_ref().is_some_and(|problem| problem.why == Why::Moved) {
-        // So that whoever lists the lanes sees it too; a user who may not write it is told all the same.
-        let told = client.execute_typed(&sql.lanes_moved, &args![RESTORED]).await;
-        told.map(drop)
-            .unwrap_or_else(|error| tracing::debug!(%error, "the lanes do not say that they were moved"));
+    Facts { row: &row, prefix }.problem().map_err(explain)
+}
+
+/// Notes in the lanes' rows that the database was moved, so that a list of lanes shows it. A user who may not
+/// write there gets the error all the same.
+pub(super) async fn tell_lanes(client: &Client, sql: &PostgresSql, problem: &Problem) {
+    if problem.why != Why::Moved {
+        return;
     }
-    problem.map_or(Ok(()), |problem| Err(problem.into()))
+    if let Err(error) = client.execute_typed(&sql.lanes_moved, &args![RESTORED]).await {
+        tracing::debug!(%error, "the rows of the lanes do not say that the database was moved");
+    }
 }
 
 /// Why the ids in these tables mean nothing on this server, if so.
@@ -50,8 +62,33 @@ async fn ask(client: &Client, sql: &PostgresSql) -> Result<Row> {
     })
 }
 
+/// When the store last asked.
+#[derive(Default)]
+pub(super) struct Checked(Mutex<Option<Instant>>);
+
+impl Checked {
+    fn last(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it is time to ask again.
+    pub(super) fn is_due(&self) -> bool {
+        self.last().is_none_or(|last| last.elapsed() >= CHECK_EVERY)
+    }
+
+    /// Somebody asks; others need not.
+    pub(super) fn begin(&self) {
+        *self.last() = Some(Instant::now());
+    }
+
+    /// Something is wrong: every other lane must ask too.
+    pub(super) fn failed(&self) {
+        *self.last() = None;
+    }
+}
+
 /// What is wrong.
-struct Problem {
+pub(super) struct Problem {
     why: Why,
     seen: String,
     mend: Mend,
@@ -209,7 +246,9 @@ impl Facts<'_> {
         let sequence = format!("{}events_seq", self.prefix);
         let problem = || {
             let mend = format!("ALTER SEQUENCE {sequence} INCREMENT BY 1 CACHE 1 NO CYCLE");
-            let seen = format!("the sequence {sequence} gives numbers out of turn, and events would be lost");
+            let seen = format!(
+                "the sequence {sequence} was changed, so that events of one key could be delivered in the wrong order"
+            );
             Problem::new(seen, Mend::sql(mend))
         };
         Ok((!self.is("is_sequence_plain")?).then(problem))
@@ -276,4 +315,23 @@ impl Facts<'_> {
 /// Turns a setting of the whole server on.
 pub(super) fn turn_on(setting: &str) -> Mend {
     Mend::Sql(vec![format!("ALTER SYSTEM SET {setting} = on"), "SELECT pg_reload_conf()".to_owned()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_store_asks_once_per_minute_and_at_once_after_something_was_wrong() {
+        let checked = Checked::default();
+        assert!(checked.is_due());
+        checked.begin();
+        tokio::time::advance(CHECK_EVERY - Duration::from_secs(1)).await;
+        assert!(!checked.is_due());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(checked.is_due());
+        checked.begin();
+        checked.failed();
+        assert!(checked.is_due());
+    }
 }

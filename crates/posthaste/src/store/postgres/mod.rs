@@ -57,6 +57,7 @@ use posthaste_core::sql::PostgresSql;
 use posthaste_core::store::{Claimed, Lease, Owner, Room, Settled, Standing, Store, Then};
 use posthaste_core::{BoxFuture, Result, crash};
 
+use self::check::Checked;
 use self::claim::Claim;
 use self::cursor::{Cursor, Window};
 use self::error::explain;
@@ -80,7 +81,8 @@ pub struct PostgresStore {
     waiting: Waiting,
     /// The tables were seen to be of a version that this binary understands.
     is_understood: AtomicBool,
-    /// The database has these functions; asked at each acquisition.
+    checked: Checked,
+    /// The database has these functions; asked with each check.
     has_functions: AtomicBool,
 }
 
@@ -105,6 +107,7 @@ impl PostgresStore {
             payload_bytes_max: options.payload_bytes_max,
             waiting: Waiting::default(),
             is_understood: AtomicBool::new(false),
+            checked: Checked::default(),
             has_functions: AtomicBool::new(false),
         })
     }
@@ -124,13 +127,27 @@ impl PostgresStore {
         if self.has_functions.load(Ordering::Relaxed) { &self.calling } else { &self.sql }
     }
 
+    /// Refuses a server or tables on which events could be lost, delivered twice or out of order.
+    ///
+    /// In a transaction, so that its limits hold: whoever changes a table may lock it for hours.
+    async fn check(&self, client: &mut Connection) -> Result<()> {
+        self.checked.begin();
+        let tx = begin_looking(client).await?;
+        migrate::understand(tx.client(), &self.sql).await?;
+        let has_functions = migrate::has_functions(tx.client(), &self.prefix).await.map_err(explain)?;
+        self.has_functions.store(has_functions, Ordering::Relaxed);
+        let problem = check::check(tx.client(), &self.sql, self.prefix.as_str()).await?;
+        commit(tx).await?;
+        let Some(problem) = problem else { return Ok(()) };
+        self.checked.failed();
+        check::tell_lanes(client, &self.sql, &problem).await;
+        Err(problem.into())
+    }
+
     async fn take(&self, lane: &LaneSpec, owner: &Owner) -> Result<Option<Lease>> {
         let mut client = self.connections.get().await?;
-        migrate::understand(&client, &self.sql).await?;
-        let has_functions = migrate::has_functions(&client, &self.prefix).await.map_err(explain)?;
-        self.has_functions.store(has_functions, Ordering::Relaxed);
-        check::check(&client, &self.sql, self.prefix.as_str()).await?;
-        let known = acquire::look(&client, &self.sql, lane).await?;
+        self.check(&mut client).await?;
+        let known = acquire::look(&client, self.busy_sql(), lane).await?;
         let tx = begin_on_lane(&mut client, lane.lease).await?;
         let taken = acquire::take(&tx, &self.sql, lane, owner, &known).await.map_err(explain)?;
         let wanted = match &taken {
@@ -157,9 +174,12 @@ impl PostgresStore {
         let one_at_a_time = cursor.claiming.lock().await;
         cursor.rhythm.gather().await;
         let mut client = self.client().await?;
+        if client.is_new() || self.checked.is_due() {
+            self.check(&mut client).await?;
+        }
         let (next, is_waiting) = self.next_window(&client, &cursor).await?;
         let mut claim = Claim::begin([self.busy_sql(), &self.sql], &cursor, room, next);
-        if !claim.may_be_one_statement() || !claim.read_alone(plain(&client), is_waiting).await? {
+        if !claim.may_be_one_statement() || !read_alone(&mut claim, &mut client, is_waiting).await? {
             let tx = begin_looking(&mut client).await?;
             claim.read(&tx).await?;
             commit(tx).await?;
@@ -243,6 +263,17 @@ impl PostgresStore {
         }
         Ok(published)
     }
+}
+
+/// Reads on without a transaction that has one snapshot; `false`: something is parked, and nothing was read.
+async fn read_alone(claim: &mut Claim<'_>, on: &mut Connection, is_waiting: Option<bool>) -> Result<bool> {
+    if !claim.sends_texts() {
+        return claim.read_alone(plain(on), is_waiting).await;
+    }
+    on.begin_reading();
+    let has_read = claim.read_alone(plain(on), is_waiting).await?;
+    on.end_reading();
+    Ok(has_read)
 }
 
 /// The driver's own client.

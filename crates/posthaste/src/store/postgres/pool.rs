@@ -1,6 +1,7 @@
 //! The connections.
 
 use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -50,14 +51,13 @@ pub(super) struct Connections {
 /// How every connection is used.
 struct Manners {
     encryption: Option<MakeRustlsConnect>,
-    /// What a transaction that changes something says first, one that only looks, and one that changes tables.
+    /// What a transaction says first, and one that changes tables.
     limits: String,
-    limits_looking: String,
     limits_migrating: String,
     idle_timeout: Duration,
     /// How long to wait for any answer of the server.
     answer_within: Duration,
-    /// Set while what waited too long is dropped: its connections are closed instead of being used again.
+    /// Set while unfinished work is dropped: its connections are closed instead of being used again.
     is_dropping_stuck: AtomicBool,
     /// Ends what these connections do.
     to_cancel: Mutex<Vec<CancelToken>>,
@@ -82,7 +82,6 @@ impl Manners {
             limits: format!(
                 "SET LOCAL statement_timeout = {statement}; SET LOCAL lock_timeout = {lock}; {idle}"
             ),
-            limits_looking: format!("SET LOCAL statement_timeout = {statement}; {idle}"),
             // To make an index may take hours; to wait for a lock holds up every producer that comes later.
             limits_migrating: format!(
                 "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = {lock}; {idle}"
@@ -121,7 +120,9 @@ impl Connections {
     pub(super) async fn get(&self) -> Result<Connection> {
         self.cancel_dropped().await;
         let object = self.pool.get().await.map_err(no_connection)?;
-        Ok(Connection { object: Some(object), manners: Arc::clone(&self.manners), is_looking: false })
+        let is_new = Object::metrics(&object).recycle_count == 0;
+        let manners = Arc::clone(&self.manners);
+        Ok(Connection { object: Some(object), manners, is_new, is_looking: false })
     }
 
     /// Asks the server to end what nobody waits for any more. Whether it helps or not, these connections are not used again.
@@ -135,17 +136,18 @@ impl Connections {
 
     /// Does this, unless the server leaves one of its questions without any answer for too long.
     ///
-    /// A transaction has limits on the server; a statement outside of one has only this, which asks the server to end it.
+    /// Whatever is given up is also ended on the server, whether it took too long or the caller dropped it: a
+    /// statement that waits for a lock would keep its server process for as long as the lock is held, and each
+    /// new try would start another one.
     pub(super) async fn watched<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let limit = self.manners.answer_within;
-        let mut work = Some(Box::pin(work));
-        if let Some(answer) = Watch::new(work.as_mut().expect("it was just put there"), limit).await {
+        let mut unfinished = Unfinished { work: Some(Box::pin(work)), manners: &self.manners };
+        let work = unfinished.work.as_mut().expect("it was just put there");
+        if let Some(answer) = Watch::new(work, limit).await {
+            unfinished.work = None;
             return answer;
         }
-        // Somebody else's connection that goes back at this very moment is closed too, which does no harm.
-        self.manners.is_dropping_stuck.store(true, Ordering::SeqCst);
-        drop(work.take());
-        self.manners.is_dropping_stuck.store(false, Ordering::SeqCst);
+        drop(unfinished);
         self.cancel_dropped().await;
         Err(Error::unavailable(format!(
             "the database did not answer within {limit:?} (store.statement_timeout); look at pg_stat_activity"
@@ -160,6 +162,22 @@ impl Connections {
         if let Err(error) = cancelled {
             tracing::debug!(%error, "a statement could not be ended");
         }
+    }
+}
+
+/// Work that closes its connections when it is dropped before its end.
+struct Unfinished<'a, F> {
+    work: Option<Pin<Box<F>>>,
+    manners: &'a Manners,
+}
+
+impl<F> Drop for Unfinished<'_, F> {
+    fn drop(&mut self) {
+        let Some(work) = self.work.take() else { return };
+        // A connection of another task that goes back at this very moment is closed too, which does no harm.
+        self.manners.is_dropping_stuck.store(true, Ordering::SeqCst);
+        drop(work);
+        self.manners.is_dropping_stuck.store(false, Ordering::SeqCst);
     }
 }
 
@@ -212,11 +230,18 @@ fn ask_if_rested() -> Hook {
 pub(in crate::store) struct Connection {
     object: Option<Object>,
     manners: Arc<Manners>,
+    /// It was opened for this use.
+    is_new: bool,
     /// What is asked on it is of no use to anybody but whoever waits for the answer.
     is_looking: bool,
 }
 
 impl Connection {
+    /// Whether it was opened for this use, so that nobody has looked at what it leads to.
+    pub(super) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
     /// From here on, whoever drops it does not wait for the answer any more: it is closed, and the server is asked to end what it does
     /// as soon as somebody takes a connection.
     pub(super) fn begin_look(&mut self) {
@@ -226,6 +251,21 @@ impl Connection {
     /// The answer is there.
     pub(super) fn end_look(&mut self) {
         self.is_looking = false;
+    }
+
+    /// Begins a transaction that only reads, without waiting for the server's answer: its limits then hold for
+    /// what is read, and that costs no round trip. Until [`end_reading`](Self::end_reading), dropping the
+    /// connection closes it.
+    pub(super) fn begin_reading(&mut self) {
+        self.begin_look();
+        let begin = format!("BEGIN READ ONLY; {}", self.manners.limits);
+        drop(self.batch_execute(&begin).now_or_never());
+    }
+
+    /// Ends that transaction, again without waiting.
+    pub(super) fn end_reading(&mut self) {
+        drop(self.batch_execute("COMMIT").now_or_never());
+        self.end_look();
     }
 }
 
@@ -275,7 +315,7 @@ pub(super) async fn begin_on_lane(client: &mut Connection, lease: Duration) -> R
 /// Begins a transaction that has one snapshot and changes nothing.
 pub(super) async fn begin_looking(client: &mut Connection) -> Result<Transaction<'_>> {
     let manners = Arc::clone(&client.manners);
-    start(client, IsolationLevel::RepeatableRead, true, &manners.limits_looking).await
+    start(client, IsolationLevel::RepeatableRead, true, &manners.limits).await
 }
 
 /// Begins a transaction that changes tables, which may take its time.

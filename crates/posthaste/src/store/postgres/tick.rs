@@ -108,6 +108,12 @@ impl Tick {
         let (known, wanted, id, is_ours) = read().map_err(explain)?;
         let probed = || Ok(Probed { ids_moved: row.try_get(8)?, micros: row.try_get(9)? });
         let probed = probed().map_err(explain)?;
+        if !row.try_get::<_, bool>(11).map_err(explain)? {
+            return Err(Error::unavailable(
+                "the connection leads to another server or database than before; the relay takes the lane again \
+                 when it has checked that one",
+            ));
+        }
         if known == 0 {
             return Err(Error::unavailable(format!(
                 "the server does not know tick {}: it is not the one it was",

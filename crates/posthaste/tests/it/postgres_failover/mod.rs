@@ -8,3 +8,4 @@ pub(crate) mod moved;
 pub(crate) mod retention;
 pub(crate) mod stand;
 pub(crate) mod surroundings;
+pub(crate) mod switched;

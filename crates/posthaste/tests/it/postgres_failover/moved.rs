@@ -17,7 +17,7 @@ fn rebase(upgraded: bool, dry_run: bool) -> Command {
 }
 
 /// Moves the contents of one database to another by pg_dump and psql.
-fn restore(from: &str, to: &str) {
+pub(crate) fn restore(from: &str, to: &str) {
     blocking(|| {
         let script =
             format!("pg_dump --dbname '{from}' | psql --quiet --set ON_ERROR_STOP=1 --dbname '{to}'");

@@ -22,8 +22,12 @@ impl Admin for PostgresStore {
     fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
         Box::pin(async move {
             let stats = async {
-                let client = self.client().await?;
-                lanes::stats(&client, &self.sql).await.map_err(explain)
+                let mut client = self.client().await?;
+                // In a transaction for its limits: the sequence may be locked.
+                let tx = begin_looking(&mut client).await?;
+                let stats = lanes::stats(tx.client(), &self.sql).await.map_err(explain)?;
+                commit(tx).await?;
+                Ok(stats)
             };
             self.connections.watched(stats).await
         })

@@ -134,6 +134,11 @@ impl<'a> Claim<'a> {
         !self.cursor.lock().has_parked
     }
 
+    /// Whether the pages are read by statements as texts, which have no limits of their own as functions do.
+    pub(super) fn sends_texts(&self) -> bool {
+        self.found.window.is_some() && !self.is_short
+    }
+
     /// Reads on where the lease's last claim ended, in one statement; `false`: something is parked, nothing was read, and
     /// the claim needs a transaction.
     ///
