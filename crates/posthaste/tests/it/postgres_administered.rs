@@ -84,6 +84,8 @@ async fn a_list_of_lanes_waits_for_a_locked_sequence_only_so_long() {
     let mut options = posthaste::store::StoreOptions::default();
     options.lock_timeout = Duration::from_millis(200);
     let store = posthaste::store::open_with(&url, options).await.unwrap();
+    let lane = posthaste::lane::LaneSpec::new("main".parse().unwrap());
+    store.acquire(&lane, &posthaste::store::Owner::new("relay")).await.unwrap().unwrap();
     let admin = administrator(rig.as_ref()).await;
     admin.batch_execute("BEGIN; ALTER SEQUENCE posthaste_events_seq CACHE 1").await.unwrap();
     // Far below the limit of a statement, which would end it too.
