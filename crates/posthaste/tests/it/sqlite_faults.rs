@@ -1,8 +1,9 @@
 //! What the SQLite store does when its file, its disk or its settings are not as they should be.
 
+use std::error::Error as _;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 use std::sync::Arc;
 use std::time::Duration;
@@ -213,6 +214,75 @@ async fn a_file_that_another_process_keeps_locked_is_unavailable_for_a_while() {
     );
     file.execute_batch("ROLLBACK").unwrap();
     publish(&store, vec![1]).await.unwrap();
+}
+
+/// The file, its log and its index in shared memory.
+fn parts(path: &Path) -> [PathBuf; 3] {
+    ["", "-wal", "-shm"].map(|end| PathBuf::from(format!("{}{end}", path.display())))
+}
+
+/// SQLite itself goes on into a file that has no path any more, and whatever it stores there is gone at the end.
+#[tokio::test]
+async fn nothing_is_acknowledged_into_a_file_that_was_deleted_or_replaced() {
+    let remove = |path: &Path| std::fs::remove_file(path).unwrap();
+    let replace = |path: &Path| {
+        let copy = path.with_extension("copy");
+        std::fs::copy(path, &copy).unwrap();
+        std::fs::rename(&copy, path).unwrap();
+    };
+    let move_away = |path: &Path| std::fs::rename(path, path.with_extension("away")).unwrap();
+    type Fate<'a> = (&'a str, &'a dyn Fn(&Path));
+    let fates: [Fate<'_>; 5] = [
+        ("deleted", &|path| parts(path).iter().for_each(|part| remove(part))),
+        ("deleted", &remove),
+        ("deleted", &move_away),
+        ("replaced", &replace),
+        ("store.db-wal was deleted", &|path| remove(&parts(path)[1])),
+    ];
+    for (says, fate) in fates {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        let store = open(&url(&path)).await.unwrap();
+        publish(&store, vec![1]).await.unwrap();
+        fate(&path);
+        let error = publish(&store, vec![2]).await.expect_err(says);
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{says}");
+        let cause = error.source().map(ToString::to_string).unwrap_or_default();
+        assert!(cause.contains(says) && cause.contains("restarted"), "{says}: {error}: {cause}");
+        let error = store.status().await.expect_err(says);
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_back_at_its_path_takes_events_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let store = open(&url(&path)).await.unwrap();
+    let mut acknowledged = vec![publish(&store, vec![1]).await.unwrap()];
+    let away = folder.path().join("away.db");
+    std::fs::rename(&path, &away).unwrap();
+    publish(&store, vec![2]).await.unwrap_err();
+    std::fs::rename(&away, &path).unwrap();
+    acknowledged.push(publish(&store, vec![3]).await.unwrap());
+    assert_eq!(ids(&store).await, sorted(acknowledged.clone()));
+    drop(store);
+    assert_eq!(ids(&open(&url(&path)).await.unwrap()).await, sorted(acknowledged));
+}
+
+/// SQLite finds the log beside the file, wherever the link is.
+#[tokio::test]
+async fn the_log_of_a_file_behind_a_link_is_watched_too() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("data")).unwrap();
+    let path = folder.path().join("data/store.db");
+    drop(open(&url(&path)).await.unwrap());
+    let link = folder.path().join("link.db");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let store = open(&url(&link)).await.unwrap();
+    publish(&store, vec![1]).await.unwrap();
+    std::fs::remove_file(&parts(&path)[1]).unwrap();
+    publish(&store, vec![2]).await.unwrap_err();
 }
 
 /// Publishes until the disk is full, from several at once, makes room, and goes on.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use posthaste::findings::{Finding, Mend};
 use posthaste::store::Synchronous;
+use rustix::fs::Access;
 
 use crate::config::Config;
 use crate::keys::file::is_trusted;
@@ -76,8 +77,9 @@ fn quoted(file: &Path) -> String {
 
 /// Whether this user may write the file.
 fn writable(file: &Path) -> Finding {
-    match fs::OpenOptions::new().read(true).write(true).open(file) {
-        Ok(_) => Finding::ok("file", "can be written"),
+    // Not opened: to close it again would release the locks of this process's own connections.
+    match rustix::fs::access(file, Access::READ_OK | Access::WRITE_OK) {
+        Ok(()) => Finding::ok("file", "can be written"),
         Err(error) => Finding::failure(
             "file",
             format!("{} cannot be written: {error}", file.display()),

@@ -1,5 +1,7 @@
 //! A store that cannot be used: a clear sentence, the right code, and nothing half done.
 
+use std::os::unix::fs::MetadataExt as _;
+
 use crate::cli::folder::Folder;
 use crate::http_process::disk::Disk;
 
@@ -48,6 +50,31 @@ fn a_read_only_mount_is_named_and_loses_nothing() {
     disk.remount("rw");
     let listed = folder.json(&["event", "list", "--store", &store]);
     assert_eq!(listed["events"].as_array().unwrap().len(), 1);
+}
+
+/// The locks of a process on a file end when it closes any descriptor of that file. The next process that closes
+/// the file then takes itself for the last one and removes the log, into which the first one goes on to write.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_one_process_opens_twice_keeps_its_log_when_another_closes_it() {
+    let folder = Folder::new();
+    let url = format!("sqlite://{}", folder.path("posthaste.db").display());
+    let store = posthaste::store::open(&url).await.unwrap();
+    let _second = posthaste::store::open(&url).await.unwrap();
+    let publish = async |id: &str| {
+        let mut event = posthaste::envelope::Envelope::new("x", b"{}".to_vec());
+        event.id = id.to_owned();
+        store.publish(vec![event]).await
+    };
+    publish("before").await.unwrap();
+    let log = folder.path("posthaste.db-wal");
+    let number = || std::fs::metadata(&log).map(|log| log.ino()).ok();
+    let opened = number();
+    let list = ["event", "list", "--store", &url];
+    assert_eq!(folder.json(&list)["events"].as_array().unwrap().len(), 1);
+    assert!(opened.is_some());
+    assert_eq!(number(), opened, "the log is the one that is written");
+    publish("after").await.unwrap();
+    assert_eq!(folder.json(&list)["events"].as_array().unwrap().len(), 2);
 }
 
 #[test]

@@ -5,5 +5,6 @@ pub(crate) mod disk;
 pub(crate) mod first_start;
 pub(crate) mod full_disk;
 pub(crate) mod process;
+pub(crate) mod replaced;
 pub(crate) mod skip;
 pub(crate) mod stop;

@@ -35,7 +35,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(15);
 /// have given up waiting for an answer, and the server may be gone without a word. Busy ones are not asked.
 const ASK_AFTER: Duration = Duration::from_millis(250);
 /// One that does not answer within this is closed, and the next one is taken.
-const ASK_WITHIN: Duration = Duration::from_secs(1);
+pub(super) const ASK_WITHIN: Duration = Duration::from_secs(1);
 
 /// By how much the server's own limits come before ours: it says better what happened.
 const SERVER_FIRST: Duration = Duration::from_secs(1);
@@ -92,6 +92,21 @@ impl Manners {
             to_cancel: Mutex::default(),
         }
     }
+
+    /// Asks the server to end what a connection does.
+    async fn cancel(&self, token: CancelToken) {
+        let asked = async {
+            match &self.encryption {
+                Some(encryption) => token.cancel_query(encryption.clone()).await,
+                None => token.cancel_query(NoTls).await,
+            }
+        };
+        match timeout(CANCEL_WITHIN, asked).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "a statement could not be cancelled"),
+            Err(_) => tracing::debug!("the server did not answer a request to cancel a statement"),
+        }
+    }
 }
 
 impl Connections {
@@ -129,8 +144,8 @@ impl Connections {
     async fn cancel_dropped(&self) {
         let tokens = std::mem::take(&mut *self.manners.cancels());
         if !tokens.is_empty() {
-            let cancels = tokens.into_iter().map(|token| self.cancel(token));
-            drop(timeout(CANCEL_WITHIN, join_all(cancels)).await);
+            let cancels = tokens.into_iter().map(|token| self.manners.cancel(token));
+            drop(join_all(cancels).await);
         }
     }
 
@@ -152,16 +167,6 @@ impl Connections {
         Err(Error::unavailable(format!(
             "the database did not answer within {limit:?} (store.statement_timeout); look at pg_stat_activity"
         )))
-    }
-
-    async fn cancel(&self, token: CancelToken) {
-        let cancelled = match &self.manners.encryption {
-            Some(encryption) => token.cancel_query(encryption.clone()).await,
-            None => token.cancel_query(NoTls).await,
-        };
-        if let Err(error) = cancelled {
-            tracing::debug!(%error, "a statement could not be ended");
-        }
     }
 }
 
@@ -240,6 +245,11 @@ impl Connection {
     /// Whether it was opened for this use, so that nobody has looked at what it leads to.
     pub(super) fn is_new(&self) -> bool {
         self.is_new
+    }
+
+    /// Asks the server to end what it does for this connection, which then answers what comes next.
+    pub(super) async fn cancel(&self) {
+        self.manners.cancel(self.cancel_token()).await;
     }
 
     /// From here on, whoever drops it does not wait for the answer any more: it is closed, and the server is asked to end what it does

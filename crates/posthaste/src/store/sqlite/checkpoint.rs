@@ -24,10 +24,8 @@ pub(super) struct Checkpoint {
 }
 
 impl Checkpoint {
-    pub(super) fn new(path: &Path, busy_timeout: Duration) -> Self {
-        let mut journal = path.as_os_str().to_owned();
-        journal.push("-wal");
-        Self { journal: journal.into(), busy_timeout, longer_than: JOURNAL_BYTES_MAX }
+    pub(super) fn new(journal: &Path, busy_timeout: Duration) -> Self {
+        Self { journal: journal.to_owned(), busy_timeout, longer_than: JOURNAL_BYTES_MAX }
     }
 
     /// Called after every commit.
@@ -64,8 +62,9 @@ mod tests {
         reader.execute_batch("BEGIN; SELECT count(*) FROM n").unwrap();
         writer.execute_batch("INSERT INTO n VALUES (zeroblob(100000))").unwrap();
 
-        let mut checkpoint = Checkpoint { longer_than: 1_000, ..Checkpoint::new(&path, Duration::ZERO) };
-        let length = || std::fs::metadata(folder.path().join("store.db-wal")).unwrap().len();
+        let journal = folder.path().join("store.db-wal");
+        let mut checkpoint = Checkpoint { longer_than: 1_000, ..Checkpoint::new(&journal, Duration::ZERO) };
+        let length = || std::fs::metadata(&journal).unwrap().len();
         checkpoint.after_commit(&writer);
         assert!(length() > 100_000, "a reader is in it");
         assert!(checkpoint.longer_than > JOURNAL_BYTES_MAX, "not at once again");

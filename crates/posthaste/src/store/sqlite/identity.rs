@@ -4,22 +4,15 @@ use std::path::Path;
 
 use posthaste_core::prefix::TablePrefix;
 
+use super::files::FileId;
+
 /// The identity of the tables with this prefix in this file: device and inode of the file, and the prefix.
 ///
 /// All paths to one file give the same identity. A copy has another one, and so has a file that replaces one
 /// that is still open. `None` when the file does not exist, or where the system has no such numbers.
 pub fn identity(file: &Path, prefix: &TablePrefix) -> Option<String> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        let about = std::fs::metadata(file).ok()?;
-        Some(format!("sqlite:{}:{}:{prefix}", about.dev(), about.ino()))
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = (file, prefix);
-        None
-    }
+    let FileId { device, inode } = FileId::of(file).ok()??;
+    Some(format!("sqlite:{device}:{inode}:{prefix}"))
 }
 
 #[cfg(all(test, unix))]

@@ -22,6 +22,7 @@ mod cursor;
 mod dedup;
 mod error;
 mod examine;
+mod files;
 mod identity;
 mod keys;
 mod log;
@@ -57,6 +58,7 @@ use tokio::sync::oneshot;
 use self::address::{Address, Mode};
 use self::cursor::{Cursor, Reading};
 use self::error::explain;
+use self::files::Files;
 pub use self::identity::identity;
 use self::reader::Reader;
 use self::writer::{Kind, Writer};
@@ -71,6 +73,7 @@ pub struct SqliteStore {
     prefix: TablePrefix,
     /// Taken when the file was opened: since then another file may have taken its path.
     identity: Option<String>,
+    files: Arc<Files>,
     sql: Arc<SqliteSql>,
     clock: Arc<dyn Clock>,
     signal: Signal,
@@ -113,20 +116,24 @@ impl SqliteStore {
     fn open_blocking(address: Address, options: StoreOptions) -> Result<Self> {
         let sql = Arc::new(SqliteSql::new(&options.prefix));
         let path: Arc<Path> = address.path.as_path().into();
-        let mut writer = None;
+        let mut to_write = None;
         if address.mode != Mode::Look {
             open::prepare_file(&address)?;
             let connection = open::writer(&address, options.synchronous, options.busy_timeout)?;
             migrate::migrate(&connection, &options.prefix, &sql, &path)?;
-            writer = Some(Writer::start(connection, Arc::clone(&path), options.busy_timeout)?);
+            to_write = Some(connection);
         }
         let claims = open::reader(&address, options.busy_timeout)?;
+        let files = Arc::new(Files::of(to_write.as_ref().unwrap_or(&claims), &path)?);
+        let start = |connection| Writer::start(connection, Arc::clone(&files), options.busy_timeout);
+        let writer = to_write.map(start).transpose()?;
         let looks = open::reader(&address, options.busy_timeout)?;
         let status = migrate::status(&looks, &sql).map_err(|error| explain(error, &path))?;
         migrate::check(status, &path)?;
         Ok(Self {
             identity: identity(&path, &options.prefix),
             path,
+            files,
             prefix: options.prefix,
             sql,
             clock: options.clock,
@@ -169,6 +176,7 @@ impl SqliteStore {
         T: Send + 'static,
         F: FnOnce(&Connection, &SqliteSql) -> rusqlite::Result<T> + Send + 'static,
     {
+        self.files.check()?;
         let (sql, path) = (Arc::clone(&self.sql), Arc::clone(&self.path));
         self.looks.run(move |connection| read(connection, &sql).map_err(|error| explain(error, &path))).await
     }

@@ -1,8 +1,11 @@
 //! Opening connections to the file, each set up for its task.
 
+use std::io::ErrorKind;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use posthaste_core::{Error, ErrorKind, Result};
+use posthaste_core::{Error, Result};
+use rusqlite::ffi::SQLITE_READONLY;
 use rusqlite::{Connection, OpenFlags};
 
 use super::address::{Address, Mode};
@@ -21,23 +24,54 @@ const STATEMENTS_MAX: usize = 96;
 const WRITER_CACHE_KIB: u32 = 8 * 1024;
 const READER_CACHE_KIB: u32 = 4 * 1024;
 
-/// Makes sure that the file can be written, and makes it, readable by its owner only, if it may be made and is not there.
-/// SQLite itself would say little more than "unable to open".
+/// Makes the file, readable by its owner only, if it may be made and is not there.
+///
+/// A file that is there is left to SQLite. To close any descriptor of it would release the locks that other
+/// connections of this process have on it (POSIX locks are the process's). Then the next process that closes the
+/// file removes its write-ahead log under them, and everything that they commit afterwards is gone.
 pub(super) fn prepare_file(address: &Address) -> Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.read(true).write(true);
-    let mut opened = options.open(&address.path);
-    let is_missing = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
-    if address.mode == Mode::Make && opened.as_ref().is_err_and(is_missing) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = std::fs::metadata(&address.path);
+    if address.mode == Mode::Make && found.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        let mut options = std::fs::OpenOptions::new();
+        // Not `create_new`: another process may make it at the same time.
+        options.read(true).write(true).create(true).truncate(false);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        // Not `create_new`: another process may make it at the same time.
-        opened = options.create(true).truncate(false).open(&address.path);
+        return options.open(&address.path).map(drop).map_err(|error| cannot_write(address, error));
     }
-    opened.map(drop).map_err(|error| cannot_write(address, error))
+    match found {
+        Ok(found) if found.is_dir() => Err(cannot_write(address, ErrorKind::IsADirectory.into())),
+        found => found.map(drop).map_err(|error| cannot_write(address, error)),
+    }
+}
+
+/// A connection that may write; a file that cannot be written is refused with the reason.
+pub(super) fn connect(address: &Address, busy: Duration) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let open = || {
+        let connection = Connection::open_with_flags(&address.path, flags)?;
+        connection.busy_timeout(busy)?;
+        // SQLite reads what it may not write.
+        let is_readonly = connection.is_readonly("main")?;
+        Ok((connection, is_readonly))
+    };
+    let why = match open() {
+        Ok((connection, false)) => return Ok(connection),
+        Ok((_, true)) => rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(SQLITE_READONLY), None),
+        Err(error) => error,
+    };
+    // It says better than SQLite what is wrong; and as it fails too, it opens no descriptor.
+    let opened = std::fs::OpenOptions::new().read(true).write(true).open(&address.path);
+    Err(match opened {
+        Err(error) => cannot_write(address, error),
+        Ok(_) => explain(why, &address.path),
+    })
 }
 
 fn cannot_write(address: &Address, error: std::io::Error) -> Error {
+    use posthaste_core::ErrorKind;
     use std::io::ErrorKind as Io;
     let file = address.path.display();
     let (kind, message) = match error.kind() {
@@ -65,15 +99,12 @@ fn cannot_write(address: &Address, error: std::io::Error) -> Error {
 
 /// The connection that writes.
 pub(super) fn writer(address: &Address, synchronous: Synchronous, busy: Duration) -> Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection =
-        Connection::open_with_flags(&address.path, flags).map_err(|error| explain(error, &address.path))?;
+    let connection = connect(address, busy)?;
     let level = match synchronous {
         Synchronous::Full => "FULL",
         Synchronous::Normal => "NORMAL",
     };
     let set_up = || {
-        connection.busy_timeout(busy)?;
         connection.pragma_update(None, "page_size", PAGE_BYTES)?;
         write_ahead(&connection, busy)?;
         connection.pragma_update(None, "synchronous", level)?;
@@ -87,12 +118,14 @@ pub(super) fn writer(address: &Address, synchronous: Synchronous, busy: Duration
 
 /// A connection that reads.
 pub(super) fn reader(address: &Address, busy: Duration) -> Result<Connection> {
-    let flags = match address.mode {
-        Mode::Look => OpenFlags::SQLITE_OPEN_READ_ONLY,
-        Mode::Write | Mode::Make => OpenFlags::SQLITE_OPEN_READ_WRITE,
-    } | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection =
-        Connection::open_with_flags(&address.path, flags).map_err(|error| explain(error, &address.path))?;
+    let connection = match address.mode {
+        Mode::Look => {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            Connection::open_with_flags(&address.path, flags)
+                .map_err(|error| explain(error, &address.path))?
+        }
+        Mode::Write | Mode::Make => connect(address, busy)?,
+    };
     let set_up = || {
         connection.busy_timeout(busy)?;
         connection.pragma_update(None, "query_only", true)?;

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A job that fails takes back its own savepoint and spoils nobody else's. If the commit fails, everybody in it hears
-//! so, and nothing is half done. Nobody is answered before the commit.
+//! so, and nothing is half done. Nobody is answered before the commit, and only while the file still has its path
+//! (`files.rs`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -21,6 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::checkpoint::Checkpoint;
 use super::error::{Shared, explain};
+use super::files::Files;
 
 /// How many jobs may wait.
 const QUEUE_JOBS_MAX: usize = 1_024;
@@ -56,13 +58,13 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread on this connection to this file.
-    pub(super) fn start(connection: Connection, path: Arc<Path>, busy_timeout: Duration) -> Result<Self> {
+    /// Starts the thread on this connection to these files.
+    pub(super) fn start(connection: Connection, files: Arc<Files>, busy_timeout: Duration) -> Result<Self> {
         let (queue, jobs) = mpsc::channel(QUEUE_JOBS_MAX);
-        let checkpoint = Checkpoint::new(&path, busy_timeout);
+        let checkpoint = Checkpoint::new(files.journal(), busy_timeout);
         let thread = std::thread::Builder::new()
             .name("posthaste-writer".to_owned())
-            .spawn(move || serve(&connection, &path, checkpoint, jobs))
+            .spawn(move || serve(&connection, &files, checkpoint, jobs))
             .map_err(|error| Error::unavailable("the writer's thread cannot be started").because(error))?;
         Ok(Self {
             queue: Some(queue),
@@ -159,7 +161,7 @@ where
 
 fn serve(
     connection: &Connection,
-    path: &Path,
+    files: &Files,
     mut checkpoint: Checkpoint,
     mut jobs: mpsc::Receiver<Box<dyn Job>>,
 ) {
@@ -174,7 +176,7 @@ fn serve(
         if group.is_empty() {
             continue;
         }
-        let failed = commit(connection, path, &mut group).err();
+        let failed = commit_into(files, connection, &mut group).err();
         if failed.is_none() {
             reached(&group, "publish: after commit", "settle: after commit");
         }
@@ -183,6 +185,15 @@ fn serve(
         }
         checkpoint.after_commit(connection);
     }
+}
+
+/// Commits a group, unless its file is gone. `Err`: nobody may count on it.
+fn commit_into(files: &Files, connection: &Connection, group: &mut [Box<dyn Job>]) -> Result<(), Shared> {
+    let told = |error: Error| Shared::new(&error);
+    files.check().map_err(told)?;
+    commit(connection, files.path(), group)?;
+    // Meanwhile it may have become a file that nobody finds again.
+    files.check_committed().map_err(told)
 }
 
 /// Runs a group in one transaction; `Err`: nothing of it is stored.

@@ -3,13 +3,16 @@
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use posthaste::lane::Order;
 use posthaste::relay::{Lane, Relay};
 use posthaste::schema::Backend;
 use posthaste::store::{Store, StoreOptions, TableOptions, open_table};
 use posthaste::table::Profile;
+use posthaste_testkit::proxy::{Proxy, Weather};
 use posthaste_testkit::target::Scripted;
+use posthaste_testkit::wait::eventually;
 use sqlx::{AssertSqlSafe, Connection as _, MySqlConnection};
 use tokio_postgres::{Client, NoTls};
 
@@ -117,9 +120,40 @@ impl Scope {
     }
 
     async fn open(&self) -> Arc<dyn Backend> {
+        self.open_at(&self.url()).await
+    }
+
+    async fn open_at(&self, url: &str) -> Arc<dyn Backend> {
         let mut table = TableOptions::new(Profile::open_outbox());
         table.sweep_rows = 2;
-        open_table(&self.url(), table, StoreOptions::default()).await.unwrap()
+        open_table(url, table, StoreOptions::default()).await.unwrap()
+    }
+
+    /// A proxy in front of the server, and the URL through it.
+    async fn behind_proxy(&self) -> (Proxy, String) {
+        let url = self.url();
+        let (before, rest) = url.split_once("127.0.0.1:").unwrap();
+        let (port, after) = rest.split_once('/').unwrap();
+        let proxy = Proxy::in_front_of(format!("127.0.0.1:{port}").parse().unwrap()).await.unwrap();
+        let through = format!("{before}{}/{after}", proxy.address());
+        (proxy, through)
+    }
+
+    /// The number of sessions that others have in this database.
+    async fn sessions(&self) -> i64 {
+        match self {
+            Self::Postgres { .. } => {
+                let text = "SELECT count(*) FROM pg_stat_activity
+                            WHERE datname = current_database() AND pid <> pg_backend_pid()";
+                connect(&self.url()).await.query_one(text, &[]).await.unwrap().get(0)
+            }
+            Self::Mariadb { .. } => {
+                let text = "SELECT count(*) FROM information_schema.processlist
+                            WHERE db = database() AND id <> connection_id()";
+                let mut on = MySqlConnection::connect(&self.url()).await.unwrap();
+                sqlx::query_scalar(text).fetch_one(&mut on).await.unwrap()
+            }
+        }
     }
 }
 
@@ -252,4 +286,43 @@ on_both!(
     stuck_leases,
     a_row_that_postgres_takes_back_in_silence_ends_no_sweep,
     a_row_that_mariadb_takes_back_in_silence_ends_no_sweep
+);
+
+/// The relay gives an acquisition up after one lease, and a statement only after half a minute. So it must not
+/// try again on a connection that stays mute.
+async fn half_open(scope: &Scope) {
+    let (proxy, url) = scope.behind_proxy().await;
+    let target = Scripted::new();
+    let lane = Lane::named("main").unwrap().lease(Duration::from_secs(2)).to(Arc::new(target.clone()));
+    let store = scope.open_at(&url).await as Arc<dyn Store>;
+    let relay = Relay::new(store).poll_max(Duration::from_millis(20)).lane(lane);
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let cutting = async {
+        scope.say("INSERT INTO openoutbox_events (event_id) VALUES ('before')").await;
+        eventually(super::DEADLINE, "the first event is delivered", async || {
+            scope.rows().await == ["before DELIVERED 0"]
+        })
+        .await
+        .unwrap();
+        proxy.set(Weather::HalfOpen);
+        eventually(super::DEADLINE, "the server has lost the relay", async || scope.sessions().await == 0)
+            .await
+            .unwrap();
+        proxy.set(Weather::Fair);
+        scope.say("INSERT INTO openoutbox_events (event_id) VALUES ('since')").await;
+        eventually(super::DEADLINE, "the relay goes on by new connections", async || {
+            target.acknowledged() == ["before", "since"]
+        })
+        .await
+        .unwrap();
+        drop(stop);
+    };
+    let (ended, ()) = tokio::join!(relay.run(async { drop(stopped.await) }), cutting);
+    ended.unwrap();
+}
+
+on_both!(
+    half_open,
+    a_relay_goes_on_after_its_connections_to_postgres_are_half_open,
+    a_relay_goes_on_after_its_connections_to_mariadb_are_half_open
 );

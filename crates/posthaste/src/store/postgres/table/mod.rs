@@ -161,12 +161,15 @@ impl Driver for Postgres {
     }
 
     async fn hand_back(&self, sql: &PostgresTableSql, left: Left, kept: &mut Self::Kept) -> Result<()> {
-        let handed_back = asked!(self.connections, |on| settle::hand_back(on, kept.as_ref(), sql, &left));
-        if handed_back.as_ref().is_err_and(|error| !is_refusal(error)) {
-            // It may be cut; the next try is made without it.
-            *kept = None;
-        }
-        handed_back
+        asked!(self.connections, |on| async {
+            // Taken: if this is dropped half-way, the connection is closed, and the next try goes without it.
+            let mut claims = kept.take();
+            let handed_back = settle::hand_back(on, &mut claims, sql, &left).await;
+            if handed_back.as_ref().err().is_none_or(is_refusal) {
+                *kept = claims;
+            }
+            handed_back
+        })
     }
 
     async fn sweep(&self, sql: &PostgresTableSql, sweep: Sweep) -> Result<Swept> {

@@ -1,15 +1,19 @@
 //! Recording outcomes, handing back and taking back.
 
+use std::pin::pin;
+
 use posthaste_core::table::PostgresTableSql;
 use posthaste_core::{Result, crash};
+use tokio::time::timeout;
 
 use super::super::error::Db;
-use super::super::pool::{Connection, begin};
+use super::super::pool::{ASK_WITHIN, Connection, begin};
 use super::super::value::args;
 use super::refused;
 use crate::store::table::cursor::{Left, Sorted};
 use crate::store::table::driver::{Sweep, Swept};
 use crate::store::table::millis;
+use crate::store::table::refusal::is_refusal;
 
 /// Records outcomes, all or none; answers how many rows were recorded and how many renewed.
 pub(super) async fn record(
@@ -56,19 +60,17 @@ async fn by_kind(on: &tokio_postgres::Client, sql: &PostgresTableSql, sorted: &S
     Ok((recorded, again))
 }
 
-/// Hands back everything that a lease still holds; what claims took that were never answered on their own connection, which
-/// comes after them.
+/// Hands back everything that a lease still holds.
 pub(super) async fn hand_back(
     client: &Connection,
-    claims: Option<&Connection>,
+    claims: &mut Option<Connection>,
     sql: &PostgresTableSql,
     left: &Left,
 ) -> Result<()> {
     let Left { ids, unsent, tokens, unsure, budget } = left;
     let failed = |error| refused(error, sql);
-    if !unsure.is_empty() {
-        let on = claims.unwrap_or(client);
-        on.execute_typed(&sql.released_claims, &args![*unsure]).await.map_err(failed)?;
+    if !unsure.is_empty() && !release_in_turn(claims, sql, unsure).await? {
+        client.execute_typed(&sql.released_claims, &args![*unsure]).await.map_err(failed)?;
     }
     if !unsent.is_empty() {
         client.execute_typed(&sql.released, &args![*unsent, *tokens]).await.map_err(failed)?;
@@ -78,6 +80,41 @@ pub(super) async fn hand_back(
         client.execute_typed(&sql.abandoned, &args![*ids, *tokens, budget]).await.map_err(failed)?;
     }
     Ok(())
+}
+
+/// Hands back what unanswered claims took, on their own connection: the server carries that out after them.
+///
+/// Returns false if that connection cannot do it; then it is closed. Should the server still carry out a claim
+/// that was sent on it, the rows of that claim wait until their lease ends.
+async fn release_in_turn(
+    claims: &mut Option<Connection>,
+    sql: &PostgresTableSql,
+    unsure: &Vec<String>,
+) -> Result<bool> {
+    let Some(mut on) = claims.take() else { return Ok(false) };
+    // Whoever gives up in the middle, it is closed, and what the server does for it is cancelled.
+    on.begin_look();
+    let answer = {
+        let values = args![*unsure];
+        let mut released = pin!(on.execute_typed(&sql.released_claims, &values));
+        match timeout(ASK_WITHIN, &mut released).await {
+            Ok(answer) => Ok(answer),
+            Err(_) => {
+                // The claim may wait for a lock. Cancelled, it lets its connection answer.
+                on.cancel().await;
+                timeout(ASK_WITHIN, released).await
+            }
+        }
+    };
+    let answer = answer.map(|answer| answer.map_err(|error| refused(error, sql)));
+    match answer {
+        Ok(answer) if answer.as_ref().err().is_none_or(is_refusal) => {
+            on.end_look();
+            *claims = Some(on);
+            answer.map(|_| true)
+        }
+        _ => Ok(false),
+    }
 }
 
 /// Takes back rows whose lease has ended.

@@ -28,12 +28,13 @@ use posthaste_core::table::{
 };
 use posthaste_core::time::{Clock, Timestamp};
 use posthaste_core::{Error, Result};
+use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
-use rusqlite::{Connection, OpenFlags};
 
 use super::address::{Address, Mode};
 use super::admin::review::{insert_entry, pick};
 use super::error::explain;
+use super::files::Files;
 use super::reader::Reader;
 use super::writer::{Kind, Writer};
 use crate::store::table::count::Counted;
@@ -58,6 +59,7 @@ pub(in crate::store) struct Sqlite {
     clock: Arc<dyn Clock>,
     writer: Writer,
     looks: Reader,
+    files: Arc<Files>,
     audit: Arc<AuditSql>,
 }
 
@@ -75,19 +77,22 @@ pub(in crate::store) fn open(rest: &str, table: TableOptions, options: StoreOpti
     }
     super::open::prepare_file(&address)?;
     let path: Arc<Path> = address.path.as_path().into();
-    let connect = || -> rusqlite::Result<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(&address.path, flags)?;
-        connection.busy_timeout(options.busy_timeout)?;
-        connection.pragma_update(None, "synchronous", "FULL")?;
-        connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-        add_topic_function(&connection)?;
+    let connect = || -> Result<Connection> {
+        let connection = super::open::connect(&address, options.busy_timeout)?;
+        let set_up = || {
+            connection.pragma_update(None, "synchronous", "FULL")?;
+            connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+            add_topic_function(&connection)
+        };
+        set_up().map_err(|error| explain(error, &path))?;
         Ok(connection)
     };
-    let connect = || connect().map_err(|error| explain(error, &path));
+    let connection = connect()?;
+    let files = Arc::new(Files::of(&connection, &path)?);
     let file = Sqlite {
-        writer: Writer::start(connect()?, Arc::clone(&path), options.busy_timeout)?,
+        writer: Writer::start(connection, Arc::clone(&files), options.busy_timeout)?,
         looks: Reader::start("posthaste-looks", connect()?)?,
+        files,
         clock: Arc::clone(&options.clock),
         audit: Arc::new(AuditSql::sqlite(&options.prefix)),
         path,
@@ -123,6 +128,7 @@ impl Sqlite {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
+        self.files.check()?;
         let path = Arc::clone(&self.path);
         self.looks.run(move |connection| read(connection).map_err(|error| explain(error, &path))).await
     }
