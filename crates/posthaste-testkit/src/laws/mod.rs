@@ -172,6 +172,7 @@ pub const LINE_LAWS: &[LineLaw] = laws![
     delivering::order_per_key_holds_across_retries,
     delivering::a_slow_event_does_not_hold_others,
     delivering::a_scheduled_event_is_delivered_when_it_is_due,
+    delivering::one_pass_delivers_what_comes_after_events_of_other_lanes,
     failing::a_poison_event_ends_dead_and_can_be_redriven,
     failing::an_unavailable_target_burns_no_attempt,
     failing::a_gone_address_retires_the_lane_and_its_events_wait,

@@ -52,6 +52,7 @@ const BOOKS: &str = "it gives the commands of a log (seek, pause, erase) and kee
 pub(crate) fn exempt(law: &str) -> Option<&'static str> {
     Some(match law {
         "a_lane_sees_only_its_topics"
+        | "one_pass_delivers_what_comes_after_events_of_other_lanes"
         | "lanes_do_not_see_one_another"
         | "a_lane_that_wants_nothing_of_the_log_still_moves_on"
         | "two_relays_share_lanes_and_no_event_comes_twice"

@@ -8,13 +8,15 @@ use posthaste::admin::{Actor, Command, EventState, Filter, Page, Seek};
 use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
 use posthaste::publisher::Published;
+use posthaste::relay::{Lane, Relay};
 use posthaste::review::AuditFilter;
 use posthaste::schema::Backend;
 use posthaste::store::{
-    Claimed, Lease, Outcome, Owner, Room, Settled, Standing, StoreOptions, Then, open_with,
+    Claimed, Lease, Outcome, Owner, Room, Settled, Standing, Store, StoreOptions, Then, open_with,
 };
 use posthaste::target::{DeliverError, DeliverKind};
 use posthaste::time::{ManualClock, Timestamp};
+use posthaste_testkit::target::Scripted;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -444,4 +446,19 @@ async fn a_second_store_on_the_file_sees_everything_and_takes_over() {
     let found = second.find(&Filter::default(), Page::first(10)).await.unwrap();
     let states: Vec<_> = found.records.iter().map(|record| record.lanes[0].state).collect();
     assert_eq!(states, [EventState::Pending, EventState::Pending, EventState::Delivered]);
+}
+
+/// A claim looks at a bounded number of events, and one pass comes to the end all the same.
+#[tokio::test]
+async fn one_pass_delivers_what_comes_after_any_number_of_events_of_other_lanes() {
+    let bench = Bench::new().await;
+    let file = Connection::open(bench.folder.path().join("store.db")).unwrap();
+    let many = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 45000)
+                INSERT INTO posthaste_events (event_id, event_type, payload) SELECT 'other-' || n, 'other', '' FROM n";
+    file.execute_batch(many).unwrap();
+    bench.store.publish(vec![Envelope::new("wanted", "{}")]).await.unwrap();
+    let target = Scripted::new();
+    let lane = Lane::named("main").unwrap().topics(["wanted"]).unwrap().to(Arc::new(target.clone()));
+    let done = Relay::new(bench.store as Arc<dyn Store>).lane(lane).once().await.unwrap();
+    assert_eq!(done.delivered, 1);
 }

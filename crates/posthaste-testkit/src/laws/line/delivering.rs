@@ -1,12 +1,16 @@
 //! Everything arrives, in order, once where nothing fails.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::admin::EventState;
+use posthaste_core::relay::{Lane, Relay};
+use posthaste_core::schema::Backend;
+use posthaste_core::store::Store;
 
 use super::{LineBench, Running, SOON, judge, line};
 use crate::drive::{event, keyed};
-use crate::law::LawResult;
+use crate::law::{LawResult, Verdict};
 use crate::target::{Gate, Say, Scripted};
 use crate::wait::eventually;
 use crate::{ensure, ensure_eq};
@@ -115,4 +119,26 @@ pub async fn a_scheduled_event_is_delivered_when_it_is_due(line_bench: LineBench
     ensure_eq!(came, ["first", "later", "now"], "what came");
     line_bench.until_settled("main").await?;
     running.stop().await
+}
+
+/// One pass delivers everything that its lane wants, also behind events that only another lane wants and has
+/// read already.
+pub async fn one_pass_delivers_what_comes_after_events_of_other_lanes(line_bench: LineBench) -> LawResult {
+    let (target, other) = (Scripted::new(), Scripted::new());
+    let pass = async |lane: Lane| {
+        let store: Arc<dyn Store> = Arc::<dyn Backend>::clone(line_bench.store());
+        Relay::new(store).lane(lane).once().await
+    };
+    let wanted = || line("wanted", &target)?.topics(["wanted"]).map_err(Verdict::from);
+    pass(wanted()?).await?;
+    for round in 0..3 {
+        line_bench.bench.publish(&[&format!("other-{round}")]).await?;
+        pass(line("others", &other)?).await?;
+        let mut event = event(&format!("wanted-{round}"));
+        event.topic = "wanted".to_owned();
+        line_bench.bench.publish_all(vec![event]).await?;
+        ensure_eq!(pass(wanted()?).await?.delivered, 1, "delivered by one pass");
+    }
+    ensure_eq!(target.acknowledged(), ["wanted-0", "wanted-1", "wanted-2"], "what was acknowledged");
+    Ok(())
 }

@@ -177,17 +177,24 @@ impl PostgresStore {
         if client.is_new() || self.checked.is_due() {
             self.check(&mut client).await?;
         }
-        let (next, is_waiting) = self.next_window(&client, &cursor).await?;
-        let mut claim = Claim::begin([self.busy_sql(), &self.sql], &cursor, room, next);
-        if !claim.may_be_one_statement() || !read_alone(&mut claim, &mut client, is_waiting).await? {
-            let tx = begin_looking(&mut client).await?;
-            claim.read(&tx).await?;
-            commit(tx).await?;
-        }
-        let answer = claim.end();
+        let answer = loop {
+            let next = self.next_window(&client, &cursor).await?;
+            let mut claim = Claim::begin([self.busy_sql(), &self.sql], &cursor, room, next.window);
+            if !claim.may_be_one_statement() || !read_alone(&mut claim, &mut client, next.is_waiting).await? {
+                let tx = begin_looking(&mut client).await?;
+                claim.read(&tx).await?;
+                commit(tx).await?;
+            }
+            let answer = claim.end();
+            // Behind a tick that was there already there may be more.
+            if next.is_now || !answer.is_only_passed() {
+                break answer;
+            }
+        };
         drop(one_at_a_time);
         crash::point("claim: read");
-        if answer.to_park > 0 {
+        if answer.to_park > 0 || answer.is_partial && answer.claimed.is_empty() {
+            // Asks the relay to come back, also one that leaves when nothing is due.
             lease.note_unrecorded();
         }
         self.waiting.claimed(lease.lane(), !answer.claimed.is_empty(), answer.is_partial);
@@ -198,23 +205,22 @@ impl PostgresStore {
         Ok(answer.claimed)
     }
 
-    /// The window after the last one, if that was read to its end and there is something new; and whether
-    /// something waits in the lane, if it was looked.
-    async fn next_window(
-        &self,
-        client: &Object,
-        cursor: &Cursor,
-    ) -> Result<(Option<Arc<Window>>, Option<bool>)> {
+    /// The window after the last one, if that was read to its end.
+    async fn next_window(&self, client: &Object, cursor: &Cursor) -> Result<Next> {
         let (is_open, newest) = {
             let reading = cursor.lock();
             (reading.window().is_some(), Arc::clone(&reading.newest))
         };
         if is_open {
-            return Ok((None, None));
+            return Ok(Next { window: None, is_now: false, is_waiting: None });
         }
         cursor.rhythm.looks();
-        let (next, is_waiting) = newest.next(client, self.busy_sql(), cursor).await?;
-        Ok((next.map(|tick| Arc::new(Window { a: newest, b: Arc::new(tick) })), Some(is_waiting)))
+        let found = newest.next(client, self.busy_sql(), cursor).await?;
+        Ok(Next {
+            window: found.tick.map(|tick| Arc::new(Window { a: newest, b: Arc::new(tick) })),
+            is_now: found.is_ours,
+            is_waiting: Some(found.is_waiting == Some(true)),
+        })
     }
 
     async fn record(&self, lease: &Lease, outcomes: Vec<Settled>, then: Then) -> Result<Standing> {
@@ -263,6 +269,16 @@ impl PostgresStore {
         }
         Ok(published)
     }
+}
+
+/// What a claim reads next.
+struct Next {
+    /// The window that begins now, if there is something new.
+    window: Option<Arc<Window>>,
+    /// The window ends with what was visible just now.
+    is_now: bool,
+    /// Whether something waits in the lane, if anybody looked.
+    is_waiting: Option<bool>,
 }
 
 /// Reads on without a transaction that has one snapshot; `false`: something is parked, and nothing was read.

@@ -52,19 +52,14 @@ impl Tick {
         rows.iter().map(|row| Self::read(row, 0)).collect()
     }
 
-    /// The newest tick after this one, made now if there is something new, or if the probe says that it is
-    /// time (no tick: nothing is new), and whether something waits in the cursor's lane.
+    /// Looks for the newest tick after this one, which is made now if there is something new, or if the probe
+    /// says that it is time (no tick: nothing is new), and whether something waits in the cursor's lane.
     ///
     /// Its own statement and never part of a transaction: a snapshot of a transaction that wrote sees its own id.
     ///
     /// # Errors
     /// `Unavailable` when the server does not know this tick: it lost its last moments, or is another one.
-    pub(super) async fn next(
-        &self,
-        client: &Client,
-        sql: &PostgresSql,
-        cursor: &Cursor,
-    ) -> Result<(Option<Self>, bool)> {
+    pub(super) async fn next(&self, client: &Client, sql: &PostgresSql, cursor: &Cursor) -> Result<Look> {
         let probe = &cursor.probe;
         let mut tries = 0;
         loop {
@@ -72,7 +67,7 @@ impl Tick {
             probe.looked(found.tick.is_some(), found.probed);
             tries += 1;
             if found.tick.is_some() || !found.wanted || tries == TRIES_MAX {
-                return Ok((found.tick, found.is_waiting == Some(true)));
+                return Ok(found);
             }
         }
     }
@@ -127,12 +122,13 @@ impl Tick {
 }
 
 /// What one look found.
-struct Look {
-    tick: Option<Tick>,
+pub(super) struct Look {
+    pub(super) tick: Option<Tick>,
     /// There is something new, so that a tick must come of it.
     wanted: bool,
-    is_ours: bool,
+    /// The tick was made by this look, so nothing older is behind it.
+    pub(super) is_ours: bool,
     probed: Probed,
     /// Whether something waits in the lane for which somebody looked; `None`: its lease is over.
-    is_waiting: Option<bool>,
+    pub(super) is_waiting: Option<bool>,
 }

@@ -214,7 +214,8 @@ impl SqliteStore {
             answer.map_err(|error| explain(error, &path).during(format!("claim from lane {}", cursor.lane())))
         };
         let answer = self.claims.run(claim).await?;
-        if answer.to_park > 0 {
+        if answer.to_park > 0 || answer.is_partial && answer.claimed.is_empty() {
+            // Asks the relay to come back, also one that leaves when nothing is due.
             lease.note_unrecorded();
         }
         if answer.is_partial {

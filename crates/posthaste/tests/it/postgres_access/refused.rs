@@ -87,7 +87,7 @@ async fn users_that_may_not_are_named_with_what_to_do() {
     admin
         .batch_execute(&format!(
             "CREATE ROLE stranger LOGIN; CREATE ROLE crowded LOGIN CONNECTION LIMIT 0; CREATE ROLE slow LOGIN SUPERUSER;
-             ALTER ROLE slow SET statement_timeout = '2s'; CREATE ROLE locked LOGIN PASSWORD '{SECRET}'"
+             CREATE ROLE locked LOGIN PASSWORD '{SECRET}'"
         ))
         .await
         .unwrap();
@@ -112,7 +112,10 @@ async fn users_that_may_not_are_named_with_what_to_do() {
     let no_database = open(&scope.url.replace(&scope.name, "no_such")).await.unwrap();
     all_say(&no_database, Config, &["\"no_such\" does not exist", "CREATE DATABASE"]).await;
 
-    let (slow, holder) = (as_user("slow").await, scope.session().await);
+    let mut impatient = StoreOptions::default();
+    impatient.statement_timeout = Duration::from_secs(2);
+    let slow = open_with(&scope.url_of("slow"), impatient).await.unwrap();
+    let holder = scope.session().await;
     look(&slow).await.unwrap();
     holder.batch_execute("BEGIN; LOCK TABLE posthaste_lanes").await.unwrap();
     says(look(&slow).await, Unavailable, &["statement_timeout", "raise it"]);

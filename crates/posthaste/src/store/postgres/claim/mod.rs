@@ -27,6 +27,15 @@ pub(super) struct Answer {
     pub(super) to_park: usize,
     /// It stopped although there is more of the log.
     pub(super) is_partial: bool,
+    /// It read its window to the end.
+    is_end: bool,
+}
+
+impl Answer {
+    /// Whether it read a window to its end and there was nothing to be done.
+    pub(super) fn is_only_passed(&self) -> bool {
+        self.is_end && self.claimed.is_empty() && self.to_park == 0
+    }
 }
 
 /// One claim, from what the cursor knows before its snapshot begins to what it is told at the end.
@@ -239,6 +248,11 @@ impl<'a> Claim<'a> {
             }
         }
         reading.to_park.extend(found.to_park);
-        Answer { claimed: self.answer, to_park: reading.to_park.len(), is_partial: found.is_partial }
+        Answer {
+            claimed: self.answer,
+            to_park: reading.to_park.len(),
+            is_partial: found.is_partial,
+            is_end: found.is_end,
+        }
     }
 }
