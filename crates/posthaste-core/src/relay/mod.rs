@@ -202,10 +202,12 @@ impl Relay {
     /// period, and gives the lanes up.
     ///
     /// A store or target that is unreachable, at the start or later, is waited for. A panic in a lane is
-    /// reported and counted, and the lane goes on after a pause. Dropping the future stops at once and is safe.
+    /// reported and counted, and the lane goes on after a pause. Dropping the future stops at once and is
+    /// safe.
     ///
-    /// A store that is not as it must be (`Config` and `Corrupt`) ends the relay at the start. Later the relay
-    /// gives the lane up, says why ([`tenures`](Relay::tenures), log), and goes on by itself once that is fixed.
+    /// A store that is not as it must be (`Config` and `Corrupt`) ends the relay at the start. Later the
+    /// relay gives the lane up, says why ([`tenures`](Relay::tenures), log), and goes on by itself once that
+    /// is fixed.
     ///
     /// # Errors
     /// Two lanes of one name; `Config` and `Corrupt` from a store that has not worked since the start.

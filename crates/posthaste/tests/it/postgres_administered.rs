@@ -57,7 +57,8 @@ async fn a_locked_table_does_not_make_a_relay_use_up_the_connections_of_the_serv
         let (admin, watch) = (administrator(rig.as_ref()).await, administrator(rig.as_ref()).await);
         admin.batch_execute("BEGIN; LOCK TABLE posthaste_events IN ACCESS EXCLUSIVE MODE").await.unwrap();
         let begun = Instant::now();
-        // Long enough for many leases to end. One that left its claim behind would leave a process that waits.
+        // Long enough for many leases to end. One that left its claim behind would leave a process that
+        // waits.
         while begun.elapsed() < LEASE * 12 {
             let count = "SELECT count(*), count(*) FILTER (WHERE wait_event_type = 'Lock')
                          FROM pg_stat_activity WHERE application_name = 'locked-out'";

@@ -221,7 +221,8 @@ fn parts(path: &Path) -> [PathBuf; 3] {
     ["", "-wal", "-shm"].map(|end| PathBuf::from(format!("{}{end}", path.display())))
 }
 
-/// SQLite itself goes on into a file that has no path any more, and whatever it stores there is gone at the end.
+/// SQLite itself goes on into a file that has no path any more, and whatever it stores there is gone at the
+/// end.
 #[tokio::test]
 async fn nothing_is_acknowledged_into_a_file_that_was_deleted_or_replaced() {
     let remove = |path: &Path| std::fs::remove_file(path).unwrap();

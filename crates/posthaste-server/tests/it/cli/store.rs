@@ -52,8 +52,9 @@ fn a_read_only_mount_is_named_and_loses_nothing() {
     assert_eq!(listed["events"].as_array().unwrap().len(), 1);
 }
 
-/// The locks of a process on a file end when it closes any descriptor of that file. The next process that closes
-/// the file then takes itself for the last one and removes the log, into which the first one goes on to write.
+/// The locks of a process on a file end when it closes any descriptor of that file. The next process that
+/// closes the file then takes itself for the last one and removes the log, into which the first one goes on
+/// to write.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_one_process_opens_twice_keeps_its_log_when_another_closes_it() {
     let folder = Folder::new();

@@ -1,4 +1,5 @@
-//! A server whose database file is deleted or restored while it runs refuses, and loses nothing that it acknowledged.
+//! A server whose database file is deleted or restored while it runs refuses, and loses nothing that it
+//! acknowledged.
 
 use std::path::Path;
 

@@ -129,7 +129,7 @@ impl PostgresStore {
 
     /// Refuses a server or tables on which events could be lost, delivered twice or out of order.
     ///
-    /// In a transaction, so that its limits hold: whoever changes a table may lock it for hours.
+    /// In a transaction, so that its limits hold: an administrator who changes a table may lock it for hours.
     async fn check(&self, client: &mut Connection) -> Result<()> {
         self.checked.begin();
         let tx = begin_looking(client).await?;
@@ -186,7 +186,7 @@ impl PostgresStore {
                 commit(tx).await?;
             }
             let answer = claim.end();
-            // Behind a tick that was there already there may be more.
+            // This look did not make the tick, so newer events may follow it.
             if next.is_now || !answer.is_only_passed() {
                 break answer;
             }

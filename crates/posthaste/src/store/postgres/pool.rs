@@ -152,8 +152,8 @@ impl Connections {
     /// Does this, unless the server leaves one of its questions without any answer for too long.
     ///
     /// Whatever is given up is also ended on the server, whether it took too long or the caller dropped it: a
-    /// statement that waits for a lock would keep its server process for as long as the lock is held, and each
-    /// new try would start another one.
+    /// statement that waits for a lock would keep its server process for as long as the lock is held, and
+    /// each new try would start another one.
     pub(super) async fn watched<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let limit = self.manners.answer_within;
         let mut unfinished = Unfinished { work: Some(Box::pin(work)), manners: &self.manners };
@@ -263,8 +263,8 @@ impl Connection {
         self.is_looking = false;
     }
 
-    /// Begins a transaction that only reads, without waiting for the server's answer: its limits then hold for
-    /// what is read, and that costs no round trip. Until [`end_reading`](Self::end_reading), dropping the
+    /// Begins a transaction that only reads, without waiting for the server's answer: its limits then hold
+    /// for what is read, and that costs no round trip. Until [`end_reading`](Self::end_reading), dropping the
     /// connection closes it.
     pub(super) fn begin_reading(&mut self) {
         self.begin_look();

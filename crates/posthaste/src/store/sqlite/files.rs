@@ -1,8 +1,8 @@
 //! Notices that a file which is open has lost its path.
 //!
-//! A file that was deleted or replaced stays open and takes every commit, and nobody finds it again: at the next
-//! start all of that is gone. The same holds for the write-ahead log alone. So nothing is acknowledged before its
-//! files were seen at their paths.
+//! A file that was deleted or replaced stays open and takes every commit, and nobody finds it again: at the
+//! next start all of that is gone. The same holds for the write-ahead log alone. So nothing is acknowledged
+//! before its files were seen at their paths.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -26,7 +26,8 @@ pub(super) struct Files {
 impl Files {
     /// The files of a connection that was opened at this path.
     pub(super) fn of(connection: &Connection, path: &Arc<Path>) -> Result<Self> {
-        // SQLite's own name for the file: behind a link, the log lies beside the file and not beside the link.
+        // SQLite's own name for the file: behind a link, the log lies beside the file and not beside the
+        // link.
         let mut journal: OsString = connection.path().map_or_else(|| path.as_os_str().to_owned(), Into::into);
         journal.push("-wal");
         let journal = PathBuf::from(journal);
@@ -69,7 +70,8 @@ impl Files {
     pub(super) fn check_committed(&self) -> Result<()> {
         let mut known = self.journal_id();
         if known.is_none() {
-            // The owner of the file may have changed how it is logged. Whoever commits has the log open.
+            // The owner of the file may have changed how it is logged. A connection that has committed has the
+            // log open.
             *known = find(&self.journal)?;
         }
         drop(known);
@@ -118,8 +120,8 @@ pub(super) struct FileId {
 }
 
 impl FileId {
-    /// Of the file that is at this path, links followed. `None` if there is none, or where the system has no such
-    /// numbers: there, a file that is open cannot be deleted or replaced.
+    /// Of the file that is at this path, links followed. `None` if there is none, or where the system has no
+    /// such numbers: there, a file that is open cannot be deleted or replaced.
     pub(super) fn of(path: &Path) -> std::io::Result<Option<Self>> {
         match std::fs::metadata(path) {
             #[cfg(unix)]

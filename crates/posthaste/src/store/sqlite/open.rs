@@ -27,8 +27,8 @@ const READER_CACHE_KIB: u32 = 4 * 1024;
 /// Makes the file, readable by its owner only, if it may be made and is not there.
 ///
 /// A file that is there is left to SQLite. To close any descriptor of it would release the locks that other
-/// connections of this process have on it (POSIX locks are the process's). Then the next process that closes the
-/// file removes its write-ahead log under them, and everything that they commit afterwards is gone.
+/// connections of this process have on it (POSIX locks are the process's). Then the next process that closes
+/// the file removes its write-ahead log under them, and everything that they commit afterwards is gone.
 pub(super) fn prepare_file(address: &Address) -> Result<()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
 //! An address that leads to a restored copy from one moment to the next, without an error that anybody sees.
 //!
-//! The copy has the lanes and all ticks with their tokens, so that whatever a relay knows seems to hold there.
-//! Its own transaction ids are lower than those in the ticks, or pass them later.
+//! The copy has the lanes and all ticks with their tokens, so that whatever a relay knows seems to hold
+//! there. Its own transaction ids are lower than those in the ticks, or pass them later.
 
 use std::sync::Arc;
 

@@ -288,8 +288,8 @@ on_both!(
     a_row_that_mariadb_takes_back_in_silence_ends_no_sweep
 );
 
-/// The relay gives an acquisition up after one lease, and a statement only after half a minute. So it must not
-/// try again on a connection that stays mute.
+/// The relay gives an acquisition up after one lease, and a statement only after half a minute. So it must
+/// not try again on a connection that stays mute.
 async fn half_open(scope: &Scope) {
     let (proxy, url) = scope.behind_proxy().await;
     let target = Scripted::new();

@@ -84,15 +84,15 @@ pub(super) async fn hand_back(
 
 /// Hands back what unanswered claims took, on their own connection: the server carries that out after them.
 ///
-/// Returns false if that connection cannot do it; then it is closed. Should the server still carry out a claim
-/// that was sent on it, the rows of that claim wait until their lease ends.
+/// Returns false if that connection cannot do it; then it is closed. Should the server still carry out a
+/// claim that was sent on it, the rows of that claim wait until their lease ends.
 async fn release_in_turn(
     claims: &mut Option<Connection>,
     sql: &PostgresTableSql,
     unsure: &Vec<String>,
 ) -> Result<bool> {
     let Some(mut on) = claims.take() else { return Ok(false) };
-    // Whoever gives up in the middle, it is closed, and what the server does for it is cancelled.
+    // If this future is dropped, the connection is closed and its statement is cancelled.
     on.begin_look();
     let answer = {
         let values = args![*unsure];
