@@ -13,6 +13,7 @@ use posthaste::review::AuditFilter;
 use posthaste::store::{Claimed, Lease, Outcome, Owner, Room, Settled, Standing, Store, StoreOptions, Then};
 use posthaste::table::Profile;
 use posthaste::target::null::NullTarget;
+use posthaste::target::{DeliverError, DeliverKind};
 use posthaste::{BoxFuture, Result};
 use posthaste_core::sql::PostgresSql;
 use posthaste_core::table::{Found, PostgresTableSql, Shape, postgres_table_ddl};
@@ -56,6 +57,10 @@ const PLANNERS: [&str; 2] = [
     "RESET plan_cache_mode; RESET enable_seqscan",
     "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off",
 ];
+
+/// The look for something new as a statement with a name.
+const LOOK: &str =
+    "look (bigint, text, text, text[], bool, text, int, bigint, text, bigint, bigint, text, bigint)";
 
 fn sql() -> PostgresSql {
     PostgresSql::new(&TablePrefix::default())
@@ -303,9 +308,11 @@ async fn a_log_of_one_transaction_is_not_read_for_what_another_wrote() {
     };
     let statements = [
         (
-            "look (bigint, text, text, text[], bool, text, int, bigint, text)",
+            LOOK,
             sql().tick,
-            format!("1, '{token}', '{xmax}', '{{{open}}}', false, 'main', 0, 1, 'run'"),
+            format!(
+                "1, '{token}', '{xmax}', '{{{open}}}', false, 'main', 0, 1, 'run', 100, 60000, '{a}', NULL"
+            ),
         ),
         (
             "page (text, int, bigint, text, bigint, text, bigint, text, text, text, bigint, bigint, bigint, text, text, text[])",
@@ -405,19 +412,16 @@ async fn newest_tick(client: &Client) -> i64 {
 /// What a look beyond the newest tick costs, rolled back.
 async fn look(client: &Client) -> String {
     client.batch_execute("DEALLOCATE ALL").await.unwrap();
-    let prepare =
-        format!("PREPARE look (bigint, text, text, text[], bool, text, int, bigint, text) AS {}", sql().tick);
-    client.batch_execute(&prepare).await.unwrap();
-    let newest =
-        "SELECT id, token::text, pg_snapshot_xmax(snap)::text FROM posthaste_ticks ORDER BY id DESC LIMIT 1";
+    client.batch_execute(&format!("PREPARE {LOOK} AS {}", sql().tick)).await.unwrap();
+    let newest = "SELECT id, token::text, pg_snapshot_xmax(snap)::text, snap::text FROM posthaste_ticks \
+                  ORDER BY id DESC LIMIT 1";
     let row = client.query_one(newest, &[]).await.unwrap();
-    let (id, token, xmax): (i64, String, String) = (row.get(0), row.get(1), row.get(2));
+    let (id, token): (i64, String) = (row.get(0), row.get(1));
+    let (xmax, snap): (String, String) = (row.get(2), row.get(3));
     client.batch_execute("BEGIN").await.unwrap();
-    let plan = explain(
-        client,
-        &format!("EXECUTE look ({id}, '{token}', '{xmax}', '{{}}', false, NULL, 0, NULL, NULL)"),
-    )
-    .await;
+    let values =
+        format!("{id}, '{token}', '{xmax}', '{{}}', false, NULL, 0, NULL, NULL, 100, 0, '{snap}', NULL");
+    let plan = explain(client, &format!("EXECUTE look ({values})")).await;
     client.batch_execute("ROLLBACK").await.unwrap();
     plan
 }
@@ -575,6 +579,99 @@ async fn the_busiest_statements_are_functions_and_do_without_them() {
     client.batch_execute(&insert(7, 5)).await.unwrap();
     assert_eq!(pass(&*store).await, 5);
     assert_eq!(called(&client).await, ["posthaste_lane_settle"]);
+}
+
+/// What the store's sessions have asked last, without values and function names' checksums.
+async fn asked_last(client: &Client) -> Vec<String> {
+    let asked = "SELECT DISTINCT regexp_replace(query, '^.*FROM (posthaste_[a-z_]+)_[0-9a-f]{8}\\(.*$', '\\1') \
+        FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'posthaste'";
+    client
+        .query(asked, &[])
+        .await
+        .unwrap()
+        .iter()
+        .map(|row| row.get::<_, String>(0).trim().to_owned())
+        .collect()
+}
+
+async fn claimed_ids(store: &dyn Store, lease: &Lease) -> Vec<String> {
+    let claimed = store.claim(lease, ROOM).await.unwrap();
+    let delivered = claimed.iter().map(|claimed| Settled::new(claimed.ticket, Outcome::Delivered)).collect();
+    assert_eq!(store.settle(lease, delivered, Then::Hold).await.unwrap(), Standing::Held);
+    claimed.iter().map(|claimed| claimed.parcel.envelope.id.clone()).collect()
+}
+
+/// A lane that has little to do asks one statement when something is new, and one that reads no table when
+/// nothing is. What other sessions do ends the quiet at once.
+#[tokio::test]
+async fn a_look_brings_the_first_events_and_a_peek_stands_for_a_look() {
+    let trial = "a_look_brings_the_first_events_and_a_peek_stands_for_a_look";
+    let Some((rig, client)) = database(trial).await else { return };
+    let store = rig.open().await.unwrap();
+    let spec = LaneSpec::new("main".parse().unwrap());
+    let lease = store.acquire(&spec, &Owner::new("test")).await.unwrap().unwrap();
+    assert!(store.claim(&lease, ROOM).await.unwrap().is_empty());
+    for number in 0..3 {
+        client.batch_execute(&insert(number, 1)).await.unwrap();
+        let claimed = store.claim(&lease, ROOM).await.unwrap();
+        assert_eq!(claimed[0].parcel.envelope.id, number.to_string());
+        assert_eq!(asked_last(&client).await, ["posthaste_tick"]);
+        let delivered = vec![Settled::new(claimed[0].ticket, Outcome::Delivered)];
+        store.settle(&lease, delivered, Then::Hold).await.unwrap();
+        let mut asked = Vec::new();
+        let begun = Instant::now();
+        while asked != ["SELECT pg_current_snapshot()::text"] {
+            assert!(begun.elapsed() < DEADLINE, "the lane never peeks: {asked:?}");
+            assert!(store.claim(&lease, ROOM).await.unwrap().is_empty());
+            asked = asked_last(&client).await;
+        }
+    }
+    assert_eq!(newest_tick(&client).await, 3);
+}
+
+/// A transaction that was open when the lane looked commits together with a later event: a look that makes the
+/// next tick must not bring the later event alone.
+#[tokio::test]
+async fn a_look_that_brings_events_leaves_nothing_behind_that_committed_late() {
+    let trial = "a_look_that_brings_events_leaves_nothing_behind_that_committed_late";
+    let Some((rig, client)) = database(trial).await else { return };
+    let store = rig.open().await.unwrap();
+    let spec = LaneSpec::new("main".parse().unwrap());
+    let lease = store.acquire(&spec, &Owner::new("test")).await.unwrap().unwrap();
+    assert!(claimed_ids(&*store, &lease).await.is_empty());
+    let late = connect(&*rig).await;
+    for round in (0..30).step_by(10) {
+        late.batch_execute(&format!("BEGIN; {}", insert(round, 2))).await.unwrap();
+        client.batch_execute(&insert(round + 2, 1)).await.unwrap();
+        assert_eq!(claimed_ids(&*store, &lease).await, [(round + 2).to_string()]);
+        late.batch_execute("COMMIT").await.unwrap();
+        client.batch_execute(&insert(round + 3, 1)).await.unwrap();
+        let all = [round, round + 1, round + 3].map(|number| number.to_string());
+        assert_eq!(claimed_ids(&*store, &lease).await, all);
+    }
+    assert!(claimed_ids(&*store, &lease).await.is_empty());
+}
+
+/// Dead letters stay for weeks. They lie before the place, and the lane need not look at them.
+#[tokio::test]
+async fn a_lane_with_dead_letters_reads_in_one_statement() {
+    let Some((rig, client)) = database("a_lane_with_dead_letters_reads_in_one_statement").await else {
+        return;
+    };
+    let store = rig.open().await.unwrap();
+    let spec = LaneSpec::new("main".parse().unwrap());
+    let lease = store.acquire(&spec, &Owner::new("test")).await.unwrap().unwrap();
+    client.batch_execute(&insert(0, 1)).await.unwrap();
+    let claimed = store.claim(&lease, ROOM).await.unwrap();
+    let dead = Outcome::Dead { error: DeliverError::new(DeliverKind::Rejected, "no", "no") };
+    store.settle(&lease, vec![Settled::new(claimed[0].ticket, dead)], Then::Hold).await.unwrap();
+    for number in 1..4 {
+        client.batch_execute(&insert(number, 1)).await.unwrap();
+        assert_eq!(claimed_ids(&*store, &lease).await, [number.to_string()]);
+    }
+    client.batch_execute(&insert(4, 1)).await.unwrap();
+    assert_eq!(store.claim(&lease, ROOM).await.unwrap().len(), 1);
+    assert_eq!(asked_last(&client).await, ["posthaste_tick"]);
 }
 
 /// A look that finds an event costs the server more than the event. Looks of a lane that has little to do are

@@ -18,20 +18,26 @@ use crate::prefix::TablePrefix;
 struct Function {
     name: &'static str,
     parameters: &'static [&'static str],
-    columns: &'static str,
+    columns: &'static [&'static str],
     body: &'static str,
 }
 
 /// What an event has, and what a page says about the lane in its first row.
-const PAGE_COLUMNS: &str = "seq bigint, event_id text, source text, event_type text, topic text, key text, subject text, \
+const PAGE: &str = "seq bigint, event_id text, source text, event_type text, topic text, key text, subject text, \
     schema_version bigint, content_type text, headers text, occurred_at timestamptz, available_at timestamptz, \
     expires_at timestamptz, created_at timestamptz, payload bytea, payload_bytes bigint, about bigint[]";
 
+/// What a look says, after the columns of a page.
+const LOOK: &str = "known bigint, wanted bigint, tick bigint, token text, snap text, low bigint, is_made boolean, \
+    is_paged boolean, commits text, ids_moved bigint, micros bigint, is_home boolean, home_since bigint, seen text, own_id text";
+
 const TICK: Function = Function {
     name: "tick",
-    parameters: &["bigint", "text", "text", "text[]", "boolean", "text", "integer", "bigint", "text"],
-    columns: "known bigint, wanted bigint, id bigint, token text, snap text, low bigint, is_made boolean, \
-              commits text, ids_moved bigint, micros bigint, is_waiting boolean, is_home boolean",
+    parameters: &[
+        "bigint", "text", "text", "text[]", "boolean", "text", "integer", "bigint", "text", "bigint",
+        "bigint", "text", "bigint",
+    ],
+    columns: &[PAGE, LOOK],
     body: include_str!("tick.sql"),
 };
 
@@ -41,7 +47,7 @@ const WINDOW_PAGE: Function = Function {
         "text", "integer", "bigint", "text", "bigint", "text", "bigint", "text", "text", "text", "bigint",
         "bigint", "bigint", "text", "text",
     ],
-    columns: PAGE_COLUMNS,
+    columns: &[PAGE],
     body: include_str!("window_page.sql"),
 };
 
@@ -51,7 +57,7 @@ const WINDOW_BEGIN: Function = Function {
         "text", "integer", "bigint", "text", "bigint", "text", "bigint", "text", "text", "text", "bigint",
         "bigint", "bigint", "text", "text", "text[]",
     ],
-    columns: PAGE_COLUMNS,
+    columns: &[PAGE],
     body: include_str!("window_begin.sql"),
 };
 
@@ -61,7 +67,7 @@ const LANE_SETTLE: Function = Function {
         "text", "integer", "bigint", "text", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint",
         "bigint[]", "text[]", "boolean", "boolean", "boolean", "text", "bigint", "bigint",
     ],
-    columns: "state text, now timestamptz, is_wanted boolean",
+    columns: &["state text, now timestamptz, is_wanted boolean, own_id text"],
     body: include_str!("lane_settle.sql"),
 };
 
@@ -98,8 +104,7 @@ pub fn postgres_functions(prefix: &TablePrefix) -> String {
 
 impl Function {
     fn name(&self, prefix: &TablePrefix) -> String {
-        let checksum =
-            fnv([self.columns, self.body, SETTINGS].into_iter().chain(self.parameters.iter().copied()));
+        let checksum = fnv([self.body, SETTINGS].iter().chain(self.columns).chain(self.parameters).copied());
         format!("{prefix}{}_{:08x}", self.name, checksum as u32)
     }
 
@@ -117,7 +122,7 @@ impl Function {
             "CREATE OR REPLACE FUNCTION {} RETURNS TABLE ({})\nLANGUAGE plpgsql {SETTINGS} AS $function$\n\
              #variable_conflict use_column\nBEGIN RETURN QUERY\n{};\nEND $function$;\n",
             self.signature(prefix),
-            self.columns,
+            self.columns.join(", "),
             prefix.apply(self.body.trim_end())
         )
     }

@@ -18,4 +18,6 @@ WHERE lane = $1 AND shard = $2 AND epoch = $3 AND owner_run = $4
   AND tick_a = $5 AND tick_b IS NOT DISTINCT FROM $6 AND position = $7
   AND (SELECT count(*) FROM {prefix}ticks t JOIN unnest($11::bigint[], $12::text[]) AS k (id, token)
        ON t.id = k.id AND t.token = k.token::uuid) = cardinality($11)
-RETURNING state, clock_timestamp(), owner_run IS NOT NULL AND wanted_until > clock_timestamp() AND wanted_by <> $4
+RETURNING state, clock_timestamp(), owner_run IS NOT NULL AND wanted_until > clock_timestamp() AND wanted_by <> $4,
+          -- Its own id, which a peek must not take for somebody else's work.
+          pg_current_xact_id()::text

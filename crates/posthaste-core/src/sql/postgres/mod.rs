@@ -92,6 +92,8 @@ statements! {
     rebase_done,
     /// Looks for something new and notes what is visible.
     tick,
+    /// Says which transactions have ended.
+    peek,
     /// The newest tick.
     tick_newest,
     /// Ticks by their numbers.

@@ -1,7 +1,7 @@
 -- A page between two ticks, and before it a row about the lane: one statement, so one snapshot for all of it.
 -- The first row says whether the lease holds (there is none otherwise), the time (in place of created_at), and what is
 -- parked: waiting, dead, which of the two ticks are there with the tokens that are known, whether anything is parked
--- beyond the number to go on after ($11), and whether there are stragglers (below). A page from a server without both ticks
+-- beyond the number that the page begins after, and whether there are stragglers (below). A page from a server without both ticks
 -- would be short.
 -- Then what tick b ($10) sees and tick a ($9) does not, above that number and low ($13), by primary key. What is not above
 -- low is for window_begin.sql, which is asked where a transaction that was open in a has ended, or where there are
@@ -15,7 +15,8 @@ SELECT NULL AS seq, CASE WHEN epoch < 0 THEN set_config('application_name', '', 
        NULL AS expires_at, clock_timestamp() AS created_at, NULL AS payload, NULL AS payload_bytes,
        ARRAY[waiting, dead,
              (SELECT count(*) FROM {prefix}ticks t WHERE (t.id = $5 AND t.token = $6::uuid) OR (t.id = $7 AND t.token = $8::uuid)),
-             (SELECT count(*) FROM (SELECT 1 FROM {prefix}parked p WHERE p.lane = $1 AND p.seq > $11 LIMIT 1) beyond),
+             (SELECT count(*) FROM (SELECT 1 FROM {prefix}parked p
+                                    WHERE p.lane = $1 AND p.seq > greatest($11, $13) LIMIT 1) beyond),
              CASE WHEN $11 < $13 THEN (SELECT count(*) FROM (
                  SELECT 1 FROM {prefix}events WHERE xid >= $14::xid8 AND xid < $15::xid8 AND seq > $11 AND seq <= $13
                      AND pg_visible_in_snapshot(xid, (SELECT $10::pg_snapshot)) LIMIT 1) stragglers) END] AS about

@@ -12,6 +12,7 @@ use posthaste_core::settled::SettledPrefix;
 use posthaste_core::store::{Lease, Ticket};
 use posthaste_core::{Error, Result};
 
+use super::peek::Peek;
 use super::probe::Probe;
 use super::rhythm::Rhythm;
 use super::tick::Tick;
@@ -30,6 +31,7 @@ pub(super) struct Cursor {
     reading: Mutex<Reading>,
     pub(super) probe: Probe,
     pub(super) rhythm: Rhythm,
+    pub(super) peek: Peek,
     /// One claim at a time, and one settle.
     pub(super) claiming: tokio::sync::Mutex<()>,
     pub(super) settling: tokio::sync::Mutex<()>,
@@ -39,7 +41,7 @@ impl Cursor {
     pub(super) fn new(spec: LaneSpec, run: String, epoch: i64, reading: Reading) -> Self {
         let (claiming, settling) = Default::default();
         let (reading, probe, rhythm) = (Mutex::new(reading), Probe::new(), Rhythm::new());
-        Self { spec, run, epoch, reading, probe, rhythm, claiming, settling }
+        Self { spec, run, epoch, reading, probe, rhythm, peek: Peek::new(), claiming, settling }
     }
 
     /// The cursor of a lease that this kind of store gave out.

@@ -24,10 +24,12 @@ mod cursor;
 mod dedup;
 mod error;
 mod examine;
+mod home;
 mod keys;
 mod log;
 mod migrate;
 mod parking;
+mod peek;
 mod pool;
 mod probe;
 mod publish;
@@ -58,11 +60,14 @@ use posthaste_core::store::{Claimed, Lease, Owner, Room, Settled, Standing, Stor
 use posthaste_core::{BoxFuture, Result, crash};
 
 use self::check::Checked;
-use self::claim::Claim;
+use self::claim::{Claim, NextWindow, rows_of_a_short_page};
 use self::cursor::{Cursor, Window};
 use self::error::explain;
+use self::home::Home;
+use self::peek::OwnIds;
 use self::pool::{Connection, Connections, begin, begin_looking, begin_migrating, begin_on_lane, commit};
 use self::settle::Settle;
+use self::tick::{Asking, Look, Tick};
 use super::StoreOptions;
 use super::waiting::Waiting;
 
@@ -84,6 +89,8 @@ pub struct PostgresStore {
     checked: Checked,
     /// The database has these functions; asked with each check.
     has_functions: AtomicBool,
+    home: Home,
+    own_ids: OwnIds,
 }
 
 impl PostgresStore {
@@ -109,6 +116,8 @@ impl PostgresStore {
             is_understood: AtomicBool::new(false),
             checked: Checked::default(),
             has_functions: AtomicBool::new(false),
+            home: Home::default(),
+            own_ids: OwnIds::default(),
         })
     }
 
@@ -132,6 +141,7 @@ impl PostgresStore {
     /// In a transaction, so that its limits hold: an administrator who changes a table may lock it for hours.
     async fn check(&self, client: &mut Connection) -> Result<()> {
         self.checked.begin();
+        self.own_ids.forget();
         let tx = begin_looking(client).await?;
         migrate::understand(tx.client(), &self.sql).await?;
         let has_functions = migrate::has_functions(tx.client(), &self.prefix).await.map_err(explain)?;
@@ -178,7 +188,7 @@ impl PostgresStore {
             self.check(&mut client).await?;
         }
         let answer = loop {
-            let next = self.next_window(&client, &cursor).await?;
+            let next = self.next_window(&client, &cursor, room).await?;
             let mut claim = Claim::begin([self.busy_sql(), &self.sql], &cursor, room, next.window);
             if !claim.may_be_one_statement() || !read_alone(&mut claim, &mut client, next.is_waiting).await? {
                 let tx = begin_looking(&mut client).await?;
@@ -206,21 +216,50 @@ impl PostgresStore {
     }
 
     /// The window after the last one, if that was read to its end.
-    async fn next_window(&self, client: &Object, cursor: &Cursor) -> Result<Next> {
-        let (is_open, newest) = {
+    async fn next_window(&self, client: &Object, cursor: &Cursor, room: Room) -> Result<Next> {
+        let (is_open, newest, has_parked) = {
             let reading = cursor.lock();
-            (reading.window().is_some(), Arc::clone(&reading.newest))
+            (reading.window().is_some(), Arc::clone(&reading.newest), reading.has_parked)
         };
         if is_open {
             return Ok(Next { window: None, is_now: false, is_waiting: None });
         }
+        let is_short = cursor.rhythm.expects_few();
         cursor.rhythm.looks();
-        let found = newest.next(client, self.busy_sql(), cursor).await?;
+        if !has_parked && !cursor.probe.forces() {
+            let is_quiet = cursor.peek.is_quiet(client, &self.sql, &self.own_ids, newest.id).await;
+            if is_quiet.map_err(explain)? {
+                return Ok(Next { window: None, is_now: false, is_waiting: Some(false) });
+            }
+        }
+        let asking = Asking { client, sql: self.busy_sql(), home: &self.home };
+        let rows = if is_short && !has_parked { rows_of_a_short_page(room) } else { 0 };
+        let found = newest.next(&asking, cursor, rows).await?;
+        self.note(&found, cursor, &newest);
         Ok(Next {
-            window: found.tick.map(|tick| Arc::new(Window { a: newest, b: Arc::new(tick) })),
             is_now: found.is_ours,
             is_waiting: Some(found.is_waiting == Some(true)),
+            window: found.tick.map(|tick| NextWindow {
+                window: Arc::new(Window { a: newest, b: Arc::new(tick) }),
+                first_page: found.page,
+                is_short,
+            }),
         })
+    }
+
+    /// Remembers what the next peek compares with.
+    fn note(&self, found: &Look, cursor: &Cursor, newest: &Tick) {
+        self.own_ids.add(found.own_id);
+        let tick = match &found.tick {
+            Some(tick) => found.is_ours.then_some(tick.id),
+            None => Some(newest.id),
+        };
+        match (tick, &found.seen) {
+            (Some(tick), Some(seen)) if found.is_waiting == Some(false) => {
+                cursor.peek.looked(tick, seen.clone(), &self.own_ids);
+            }
+            _ => cursor.peek.forget(),
+        }
     }
 
     async fn record(&self, lease: &Lease, outcomes: Vec<Settled>, then: Then) -> Result<Standing> {
@@ -244,6 +283,7 @@ impl PostgresStore {
         };
         crash::point("settle: after commit");
         let Some(recorded) = recorded else { return Ok(Standing::Lost) };
+        self.own_ids.add(recorded.own_id);
         Ok(settle.tell(recorded, unsure))
     }
 
@@ -274,7 +314,7 @@ impl PostgresStore {
 /// What a claim reads next.
 struct Next {
     /// The window that begins now, if there is something new.
-    window: Option<Arc<Window>>,
+    window: Option<NextWindow>,
     /// The window ends with what was visible just now.
     is_now: bool,
     /// Whether something waits in the lane, if anybody looked.

@@ -46,6 +46,8 @@ pub(super) struct Recorded {
     standing: Standing,
     /// What was delivered from its row beyond the place.
     done: Vec<i64>,
+    /// The transaction's id, if it did nothing but move the place.
+    pub(super) own_id: Option<u64>,
 }
 
 /// What becomes of the lease and of the lane's state.
@@ -186,7 +188,9 @@ impl<'a> Settle<'a> {
     /// Records it as one statement.
     pub(super) async fn record_alone(&self, client: &Client) -> Db<Option<Recorded>> {
         let row = client.query_typed_opt(&self.sql.lane_settle, &self.lane_values()).await?;
-        row.map(|row| Ok(Recorded { standing: standing(&row)?, done: Vec::new() })).transpose()
+        let Some(row) = row else { return Ok(None) };
+        let own_id = row.try_get::<_, &str>(3)?.parse().ok();
+        Ok(Some(Recorded { standing: standing(&row)?, done: Vec::new(), own_id }))
     }
 
     /// Records it in a transaction; `None`: nothing of it holds.
@@ -206,7 +210,7 @@ impl<'a> Settle<'a> {
                 .await?;
         }
         add_totals(tx, self.sql, self.cursor.lane(), totals).await?;
-        Ok(Some(Recorded { standing: standing(&row)?, done }))
+        Ok(Some(Recorded { standing: standing(&row)?, done, own_id: None }))
     }
 
     /// The values of `lane_settle.sql`.

@@ -27,6 +27,16 @@ impl Snapshot {
         id < self.xmin || (id < self.xmax && !self.open.contains(&id))
     }
 
+    /// The transactions that the later one sees and this one does not, if they are at most this number of
+    /// ids apart.
+    pub(super) fn ended_until(&self, later: &Self, ids_max: u64) -> Option<Vec<u64>> {
+        if later.xmax.checked_sub(self.xmax).is_none_or(|ids| ids > ids_max) {
+            return None;
+        }
+        let ids = self.open.iter().copied().chain(self.xmax..later.xmax);
+        Some(ids.filter(|id| later.sees(*id)).collect())
+    }
+
     /// What was open here and has ended in the later one, as the database takes it.
     pub(super) fn ended_by(&self, later: &Self) -> Vec<String> {
         self.open.iter().filter(|id| later.sees(**id)).map(u64::to_string).collect()
@@ -49,6 +59,9 @@ mod tests {
         );
         let later = Snapshot::parse("15:30:15").unwrap();
         assert_eq!(earlier.ended_by(&later), ["10"]);
+        let soon = Snapshot::parse("15:22:15,20").unwrap();
+        assert_eq!(earlier.ended_until(&soon, 2), Some(vec![10, 21]));
+        assert_eq!((earlier.ended_until(&soon, 1), soon.ended_until(&earlier, 9)), (None, None));
         assert!(Snapshot::parse("3:3:").unwrap().open.is_empty());
         assert_eq!((Snapshot::parse("3:3"), Snapshot::parse("a:b:")), (None, None));
     }

@@ -6,7 +6,9 @@ use tokio_postgres::{Client, Row};
 
 use super::cursor::{Cursor, SHARD};
 use super::error::{Db, explain};
+use super::home::Home;
 use super::probe::Probed;
+use super::rows;
 use super::snapshot::Snapshot;
 use super::value::args;
 
@@ -59,11 +61,11 @@ impl Tick {
     ///
     /// # Errors
     /// `Unavailable` when the server does not know this tick: it lost its last moments, or is another one.
-    pub(super) async fn next(&self, client: &Client, sql: &PostgresSql, cursor: &Cursor) -> Result<Look> {
+    pub(super) async fn next(&self, asking: &Asking<'_>, cursor: &Cursor, rows: u32) -> Result<Look> {
         let probe = &cursor.probe;
         let mut tries = 0;
         loop {
-            let found = self.look(client, sql, probe.forces(), Some(cursor)).await?;
+            let found = self.look(asking, probe.forces(), Some(cursor), rows).await?;
             probe.looked(found.tick.is_some(), found.probed);
             tries += 1;
             if found.tick.is_some() || !found.wanted || tries == TRIES_MAX {
@@ -74,8 +76,9 @@ impl Tick {
 
     /// A tick that sees everything that had committed before this call.
     pub(super) async fn now(client: &Client, sql: &PostgresSql) -> Result<Self> {
+        let asking = Asking { client, sql, home: &Home::default() };
         for _ in 0..TRIES_MAX {
-            let found = Self::newest(client, sql).await?.look(client, sql, true, None).await?;
+            let found = Self::newest(client, sql).await?.look(&asking, true, None, 0).await?;
             // One of somebody else may have looked before we were asked.
             if let (Some(tick), true) = (found.tick, found.is_ours) {
                 return Ok(tick);
@@ -84,41 +87,53 @@ impl Tick {
         Err(Error::unavailable("too many others note what is visible at the same moment"))
     }
 
-    async fn look(
-        &self,
-        client: &Client,
-        sql: &PostgresSql,
-        force: bool,
-        of: Option<&Cursor>,
-    ) -> Result<Look> {
+    async fn look(&self, asking: &Asking<'_>, force: bool, of: Option<&Cursor>, rows: u32) -> Result<Look> {
         let open: Vec<String> = self.snapshot.open.iter().map(u64::to_string).collect();
         let end = self.snapshot.xmax.to_string();
         let (lane, run) = (of.map(Cursor::lane), of.map(|cursor| cursor.run.as_str()));
-        let epoch = of.map(|cursor| cursor.epoch);
-        let values = args![self.id, self.token, end, open, force, lane, SHARD, epoch, run];
-        let row = client.query_typed_one(&sql.tick, &values).await.map_err(explain)?;
-        let read = || -> Db<(i64, i64, Option<i64>, Option<bool>)> {
-            Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(6)?))
+        let (epoch, rows, since) = (of.map(|cursor| cursor.epoch), i64::from(rows), asking.home.since());
+        let values = args![
+            self.id, self.token, end, open, force, lane, SHARD, epoch, run, rows, self.low, self.text, since
+        ];
+        let page = asking.client.query_typed(&asking.sql.tick, &values).await.map_err(explain)?;
+        let found = page.first().ok_or_else(|| Error::corrupt("a look was answered without a row"))?;
+        self.check(asking, found)?;
+        let tick = found.try_get::<_, Option<i64>>(TICK).map_err(explain)?;
+        let tick = tick.map(|_| Self::read(found, TICK)).transpose()?;
+        Look::read(tick, page).map_err(explain)
+    }
+
+    /// Refuses the answer of a server that is not the one on which this tick was read.
+    fn check(&self, asking: &Asking<'_>, found: &Row) -> Result<()> {
+        let read = || -> Db<(bool, i64, i64)> {
+            Ok((found.try_get("is_home")?, found.try_get("known")?, found.try_get("home_since")?))
         };
-        let (known, wanted, id, is_ours) = read().map_err(explain)?;
-        let probed = || Ok(Probed { ids_moved: row.try_get(8)?, micros: row.try_get(9)? });
-        let probed = probed().map_err(explain)?;
-        if !row.try_get::<_, bool>(11).map_err(explain)? {
+        let (is_home, known, since) = read().map_err(explain)?;
+        if !is_home {
             return Err(Error::unavailable(
                 "the connection leads to another server or database than before; the relay takes the lane again \
                  when it has checked that one",
             ));
         }
+        asking.home.runs_since(since);
         if known == 0 {
             return Err(Error::unavailable(format!(
                 "the server does not know tick {}: it is not the one it was",
                 self.id
             )));
         }
-        let tick = id.map(|_| Self::read(&row, 2)).transpose()?;
-        let is_waiting = row.try_get(10).map_err(explain)?;
-        Ok(Look { tick, wanted: wanted > 0, is_ours: is_ours == Some(true), probed, is_waiting })
+        Ok(())
     }
+}
+
+/// The column with the number of a tick, which its token, its snapshot and low follow.
+const TICK: usize = rows::MORE + 3;
+
+/// Where a look is made.
+pub(super) struct Asking<'a> {
+    pub(super) client: &'a Client,
+    pub(super) sql: &'a PostgresSql,
+    pub(super) home: &'a Home,
 }
 
 /// What one look found.
@@ -131,4 +146,32 @@ pub(super) struct Look {
     probed: Probed,
     /// Whether something waits in the lane for which somebody looked; `None`: its lease is over.
     pub(super) is_waiting: Option<bool>,
+    /// What the look saw, and the transaction id that it took itself.
+    pub(super) seen: Option<Snapshot>,
+    pub(super) own_id: Option<u64>,
+    /// The first page of what the tick sees, if the look brought it.
+    pub(super) page: Vec<Row>,
+}
+
+impl Look {
+    fn read(tick: Option<Tick>, page: Vec<Row>) -> Db<Self> {
+        let found = &page[0];
+        let waiting = found.try_get::<_, Option<Vec<Option<i64>>>>(rows::MORE)?;
+        let own_id: Option<&str> = found.try_get("own_id")?;
+        let is_paged: bool = found.try_get("is_paged")?;
+        let mut look = Self {
+            tick,
+            wanted: found.try_get::<_, i64>("wanted")? > 0,
+            is_ours: found.try_get::<_, Option<bool>>("is_made")? == Some(true),
+            probed: Probed { ids_moved: found.try_get("ids_moved")?, micros: found.try_get("micros")? },
+            is_waiting: waiting.map(|about| about.first().copied().flatten() > Some(0)),
+            seen: Snapshot::parse(found.try_get("seen")?),
+            own_id: own_id.and_then(|id| id.parse().ok()),
+            page: Vec::new(),
+        };
+        if is_paged {
+            look.page = page;
+        }
+        Ok(look)
+    }
 }

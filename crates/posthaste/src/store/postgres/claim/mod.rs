@@ -6,6 +6,8 @@
 mod due;
 mod window;
 
+pub(super) use self::window::rows_of_a_short_page;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -19,6 +21,15 @@ use super::cursor::{Cursor, SHARD, ToPark, Why, Window};
 use super::error::{Db, explain};
 use super::rows::{self, LogRow};
 use super::value::args;
+
+/// The window that a claim begins to read.
+pub(super) struct NextWindow {
+    pub(super) window: Arc<Window>,
+    /// Its first page, if the look for it brought that.
+    pub(super) first_page: Vec<Row>,
+    /// Few events are expected.
+    pub(super) is_short: bool,
+}
 
 /// What a claim found.
 pub(super) struct Answer {
@@ -61,6 +72,8 @@ pub(super) struct Claim<'a> {
     keys_held: HashMap<String, i64>,
     /// The next page is a short one: few events are expected.
     is_short: bool,
+    /// The first page, where the look for the window brought it.
+    first_page: Vec<Row>,
     answer: Vec<Claimed>,
     bytes: u64,
     found: Found,
@@ -92,7 +105,7 @@ impl<'a> Claim<'a> {
         [sql, plain]: [&'a PostgresSql; 2],
         cursor: &'a Cursor,
         room: Room,
-        next: Option<Arc<Window>>,
+        next: Option<NextWindow>,
     ) -> Self {
         let reading = cursor.lock();
         let parked_share = match room.events {
@@ -100,14 +113,18 @@ impl<'a> Claim<'a> {
             events => events / 2,
         };
         let is_new_window = next.is_some();
-        let (window, read) = match next {
-            Some(window) => (Some(window), 0),
-            None => reading.window().map_or((None, 0), |(window, read)| (Some(window), read)),
+        let (is_short, first_page, window, read) = match next {
+            Some(next) => (next.is_short, next.first_page, Some(next.window), 0),
+            None => {
+                let (window, read) = reading.window().unzip();
+                (false, Vec::new(), window, read.unwrap_or_default())
+            }
         };
         Self {
             sql,
             plain,
-            is_short: is_new_window && cursor.rhythm.expects_few(),
+            is_short,
+            first_page,
             cursor,
             now: Timestamp::default(),
             room,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use futures_util::TryStreamExt;
+use posthaste_core::store::Room;
 use posthaste_core::{Error, Result};
 use tokio_postgres::{GenericClient, Row, RowStream, Transaction};
 
@@ -19,6 +20,11 @@ const PAGE_ROWS_MIN: u32 = 32;
 const PAGE_ROWS_MAX: u32 = 1_000;
 /// A page of which few events are expected: what a function collects before it answers stays small.
 const PAGE_ROWS_FEW: u32 = 100;
+
+/// How many rows the first page has where few events are expected.
+pub(in super::super) fn rows_of_a_short_page(room: Room) -> u32 {
+    room.events.clamp(PAGE_ROWS_MIN, PAGE_ROWS_FEW)
+}
 
 /// What the first row of a page says.
 struct About {
@@ -69,9 +75,18 @@ impl Claim<'_> {
         let Some(window) = self.found.window.clone() else { return Ok(true) };
         let mut scanned = 0;
         while !self.is_full() {
-            let rows = self.page(client, &window).await.map_err(explain)?;
-            // The whole page before anything else is asked: an answer waits on its connection for what was asked before it.
-            let rows: Vec<Row> = rows.try_collect().await.map_err(explain)?;
+            let mut rows = std::mem::take(&mut self.first_page);
+            if rows.is_empty() {
+                // The whole page before anything else is asked: an answer waits on its connection for what was asked
+                // before it.
+                rows = self
+                    .page(client, &window)
+                    .await
+                    .map_err(explain)?
+                    .try_collect()
+                    .await
+                    .map_err(explain)?;
+            }
             let mut rows = rows.into_iter();
             let Some(first) = rows.next() else { return Ok(true) };
             // No row about the lane: somebody else has it, and what comes is not for this lease.
@@ -171,8 +186,12 @@ impl Claim<'_> {
     }
 
     fn page_rows(&self) -> i64 {
-        let most = if self.is_short { PAGE_ROWS_FEW } else { PAGE_ROWS_MAX };
-        i64::from(self.room.events.clamp(PAGE_ROWS_MIN, most))
+        let rows = if self.is_short {
+            rows_of_a_short_page(self.room)
+        } else {
+            self.room.events.clamp(PAGE_ROWS_MIN, PAGE_ROWS_MAX)
+        };
+        i64::from(rows)
     }
 
     /// A page with this number of events is there; the next one, if there is one, is of the usual length.
