@@ -250,12 +250,9 @@ impl PostgresStore {
     /// Remembers what the next peek compares with.
     fn note(&self, found: &Look, cursor: &Cursor, newest: &Tick) {
         self.own_ids.add(found.own_id);
-        let tick = match &found.tick {
-            Some(tick) => found.is_ours.then_some(tick.id),
-            None => Some(newest.id),
-        };
-        match (tick, &found.seen) {
-            (Some(tick), Some(seen)) if found.is_waiting == Some(false) => {
+        match &found.seen {
+            Some(seen) if found.says_all() => {
+                let tick = found.tick.as_ref().map_or(newest.id, |tick| tick.id);
                 cursor.peek.looked(tick, seen.clone(), &self.own_ids);
             }
             _ => cursor.peek.forget(),

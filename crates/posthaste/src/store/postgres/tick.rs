@@ -174,4 +174,10 @@ impl Look {
         }
         Ok(look)
     }
+
+    /// Whether the lane needs nothing but what this look found, up to the moment of the look.
+    pub(super) fn says_all(&self) -> bool {
+        let has_newest = self.is_ours || (self.tick.is_none() && !self.wanted);
+        has_newest && self.is_waiting == Some(false)
+    }
 }
