@@ -3,10 +3,12 @@
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use secrecy::ExposeSecret as _;
 
 use crate::config::Config;
-use crate::keys::FirstKey;
+use crate::keys::{ApiKey, FirstKey, file};
 
 /// Where the server listens, where its data is, and how to try it.
 pub(super) struct Welcome<'a> {
@@ -41,8 +43,8 @@ impl Welcome<'_> {
         if let Some(admin) = self.admin {
             line("admin", &format!("http://{admin} (health and metrics, without a key: keep it private)"));
         }
-        let file = self.config.store.database_file();
-        line("data", &file.map_or("in the configured store".to_owned(), |file| file.display().to_string()));
+        let data = self.config.store.database_file();
+        line("data", &data.map_or("in the configured store".to_owned(), |file| file.display().to_string()));
         line("lanes", &self.lanes());
         match self.key {
             FirstKey::Known => {}
@@ -68,18 +70,27 @@ impl Welcome<'_> {
         names.join(", ")
     }
 
+    /// The key file, if the command line would use it too: not one that another user wrote, and not a missing one.
+    fn kept_key(&self) -> Option<PathBuf> {
+        self.config.store.key_file().filter(|file| holds_a_key(file))
+    }
+
     fn curl(&self, shows_key: bool) -> String {
         let key = match self.key {
             FirstKey::Unwritten(key, _) if shows_key => key.expose().to_owned(),
             FirstKey::Unwritten(..) => "$KEY".to_owned(),
             FirstKey::Adopted(file) | FirstKey::Written(_, file) => from_file(file),
-            FirstKey::Known => self.config.store.key_file().as_deref().map_or("$KEY".to_owned(), from_file),
+            FirstKey::Known => self.kept_key().as_deref().map_or("$KEY".to_owned(), from_file),
         };
         format!(
             r#"curl -H "Authorization: Bearer {key}" -H "Content-Type: application/json" -d '{{"type":"hello","data":{{"to":"world"}}}}' http://{}/v1/events"#,
             reachable(self.address)
         )
     }
+}
+
+fn holds_a_key(file: &Path) -> bool {
+    file::own(file).is_ok_and(|text| text.is_some_and(|text| ApiKey::parse(text.expose_secret()).is_some()))
 }
 
 /// Describes a key that is neither in a file nor shown, so that no user knows it.
@@ -106,8 +117,10 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{Permissions, set_permissions, write};
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
-    use crate::keys::ApiKey;
 
     fn text(address: &str, key: &FirstKey) -> String {
         shown(address, key, true)
@@ -138,7 +151,23 @@ mod tests {
         assert!(first.contains(key.expose()) && first.contains("http://127.0.0.1:7070\n"), "{first}");
         assert!(first.contains("Bearer $(cat posthaste.key)"), "{first}");
         let later = text("127.0.0.1:7070", &FirstKey::Known);
-        assert!(!later.contains("API key") && later.contains("$(cat posthaste.key)"), "{later}");
+        assert!(!later.contains("API key") && later.contains("Bearer $KEY"), "{later}");
+    }
+
+    #[test]
+    fn a_later_start_names_a_key_file_only_if_the_command_line_would_use_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::defaults();
+        config.store.url = format!("sqlite://{}/posthaste.db", folder.path().display()).into();
+        let address = "127.0.0.1:7070".parse().unwrap();
+        let shown = || Welcome { address, admin: None, config: &config, key: &FirstKey::Known }.text(true);
+        assert!(shown().contains("Bearer $KEY"), "there is no file");
+        let file = folder.path().join("posthaste.key");
+        write(&file, ApiKey::generate().unwrap().expose()).unwrap();
+        set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        assert!(shown().contains("Bearer $KEY"), "others may read and replace it");
+        set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        assert!(shown().contains(&format!("$(cat {})", file.display())), "{}", shown());
     }
 
     #[test]

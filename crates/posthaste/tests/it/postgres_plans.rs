@@ -377,6 +377,8 @@ async fn a_lane_is_moved_over_a_long_log_in_steps() {
 }
 
 /// The look after a dear one makes a tick, and from then on what is not committed lies before the end of its snapshot.
+/// Where no other transaction has ended meanwhile, that snapshot ends before what is not committed; the tick itself is
+/// such a transaction, so that the next tick does it.
 #[tokio::test]
 async fn much_that_is_not_committed_makes_looks_dear_only_until_the_next_tick() {
     let trial = "much_that_is_not_committed_makes_looks_dear_only_until_the_next_tick";
@@ -390,12 +392,20 @@ async fn much_that_is_not_committed_makes_looks_dear_only_until_the_next_tick() 
     let before = look(&client).await;
     assert!(blocks(&before) > 200, "all of it is passed over:\n{before}");
     let start = Instant::now();
-    while newest_tick(&client).await == 0 {
+    let mut ticks = 0;
+    loop {
         assert!(start.elapsed() < DEADLINE, "no tick although looking is dear");
         assert!(store.claim(&lease, ROOM).await.unwrap().is_empty(), "nothing is committed");
+        if newest_tick(&client).await == ticks {
+            continue;
+        }
+        ticks = newest_tick(&client).await;
+        let after = look(&client).await;
+        if blocks(&after) < 50 {
+            break;
+        }
+        assert!(ticks < 2, "looking is as dear as before:\n{after}");
     }
-    let after = look(&client).await;
-    assert!(blocks(&after) < 50, "{after}");
     bulk.batch_execute("COMMIT").await.unwrap();
     let mut claimed = Vec::new();
     while claimed.is_empty() {
@@ -620,7 +630,7 @@ async fn a_look_brings_the_first_events_and_a_peek_stands_for_a_look() {
         store.settle(&lease, delivered, Then::Hold).await.unwrap();
         let mut asked = Vec::new();
         let begun = Instant::now();
-        while asked != ["SELECT pg_current_snapshot()::text"] {
+        while asked != [sql().peek.trim()] {
             assert!(begun.elapsed() < DEADLINE, "the lane never peeks: {asked:?}");
             assert!(store.claim(&lease, ROOM).await.unwrap().is_empty());
             asked = asked_last(&client).await;
