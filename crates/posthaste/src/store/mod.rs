@@ -9,21 +9,17 @@
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod audit;
 mod dedup;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod log;
 #[cfg(feature = "mysql")]
 mod mysql;
 mod options;
 #[cfg(feature = "postgres")]
 pub mod postgres;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-mod refusals;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-mod spec;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod table;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-mod totals;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod waiting;
 #[cfg(any(feature = "postgres", feature = "mysql"))]

@@ -1,1 +1,1 @@
-SELECT seq, event_type, topic, key, created_at FROM {prefix}events WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq
+SELECT seq, event_type, topic, key, created_at, payload IS NULL FROM {prefix}events WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq

@@ -1,1 +1,1 @@
-SELECT seq, event_type, topic, key, created_at FROM {prefix}events WHERE seq = ?1
+SELECT seq, event_type, topic, key, created_at, payload IS NULL FROM {prefix}events WHERE seq = ?1

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use posthaste_core::lane::{LaneSpec, OnDead, Order, Start};
+use posthaste_core::log::spec;
 use posthaste_core::review::REDEFINE;
 use posthaste_core::sql::PostgresSql;
 use posthaste_core::store::Owner;
@@ -16,7 +17,6 @@ use super::error::{Db, explain};
 use super::tick::Tick;
 use super::value::{Stamp, args};
 use super::{log, rows};
-use crate::store::spec;
 
 /// A lane that was taken.
 pub(super) struct Taken {

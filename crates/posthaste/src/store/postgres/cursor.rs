@@ -1,15 +1,13 @@
 //! What one lease has read, handed out and not yet recorded: the part of the store that lives in memory.
 //!
-//! The log is read in windows: what one tick sees and an earlier one does not, in the order of the numbers. A claim and a
-//! settle may run at once. A claim copies what it needs *before* its snapshot begins, and a settle takes things away here
-//! only *after* its commit: so whatever a claim does not find here, it finds in the database.
+//! The log is read in windows: what one tick sees and an earlier one does not, in the order of the numbers.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use posthaste_core::lane::{LaneSpec, OnDead, Order};
-use posthaste_core::settled::SettledPrefix;
-use posthaste_core::store::{Lease, Ticket};
+use posthaste_core::log::held::Held;
+use posthaste_core::store::Lease;
 use posthaste_core::{Error, Result};
 
 use super::peek::Peek;
@@ -92,12 +90,11 @@ impl StoredPlace {
     }
 }
 
-/// A place in this lease: the how-manieth window, the number in it, and how many events were taken up to there.
+/// A place in this lease: the how-manieth window, and the number in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     window: u64,
     seq: i64,
-    taken: u64,
 }
 
 /// The reading position and everything between the place and it.
@@ -114,27 +111,11 @@ pub(super) struct Reading {
     pub(super) stored: StoredPlace,
     pub(super) reached: StoredPlace,
     place: Place,
-    /// Events of the log that were handed out or set aside, in their order.
-    pub(super) prefix: SettledPrefix<Place>,
-    taken: u64,
-    /// The how-manieth taken event each unsettled one is.
-    numbers: HashMap<i64, u64>,
-    /// Taken events that a parked row speaks for, by their number: they do not count when the place passes them.
-    aside: BTreeMap<u64, i64>,
+    pub(super) held: Held<Place>,
     /// Events beyond the place that were delivered from their row: that stays until the place has passed them.
     pub(super) done: HashSet<i64>,
-    /// Parked events that are handed out, or that the next settle changes: claims pass over them.
-    pub(super) out: Arc<HashSet<i64>>,
-    /// What the next settle records although it was not handed out.
-    pub(super) to_park: Vec<ToPark>,
-    /// How often each key stands in `to_park` as behind.
-    pub(super) keys_behind: Arc<HashMap<String, usize>>,
-    /// Whether the last claim gave something to parked events.
-    pub(super) parked_had_it: bool,
     /// Whether the last claim found something parked. Only a hint: it spares a claim that would have to be made again.
     pub(super) has_parked: bool,
-    /// A settle failed or was dropped: what is here may not be what is stored.
-    pub(super) is_broken: bool,
 }
 
 impl Reading {
@@ -151,18 +132,10 @@ impl Reading {
             newest,
             stored,
             reached: stored,
-            place: Place { window: 0, seq: position, taken: 0 },
-            prefix: SettledPrefix::new(),
-            taken: 0,
-            numbers: HashMap::new(),
-            aside: BTreeMap::new(),
+            place: Place { window: 0, seq: position },
+            held: Held::new(),
             done: HashSet::new(),
-            out: Arc::default(),
-            to_park: Vec::new(),
-            keys_behind: Arc::default(),
-            parked_had_it: false,
             has_parked: false,
-            is_broken: false,
         }
     }
 
@@ -179,58 +152,43 @@ impl Reading {
     }
 
     fn here(&self, seq: i64) -> Place {
-        Place { window: self.first + self.windows.len() as u64 - 1, seq, taken: self.taken }
+        Place { window: self.first + self.windows.len() as u64 - 1, seq }
     }
 
-    /// An event of the window was handed out, or waits in `to_park`; the place cannot pass it before it is settled.
+    /// An event of the window was handed out, or waits to be parked; the place cannot pass it before it is settled.
     pub(super) fn take(&mut self, seq: i64) {
         self.read_to(seq - 1);
         self.read = Some(seq);
-        self.taken += 1;
-        self.numbers.insert(seq, self.taken);
-        self.prefix.handed(Ticket(seq), self.here(seq));
+        self.held.taken(seq, self.here(seq));
     }
 
     /// The window was read up to here.
     pub(super) fn read_to(&mut self, seq: i64) {
         if self.read.is_some_and(|read| seq > read) {
             self.read = Some(seq);
-            self.prefix.passed(self.here(seq));
+            self.held.passed(self.here(seq));
         }
     }
 
     /// The window was read to its end.
     pub(super) fn end_window(&mut self) {
         if self.read.take().is_some() {
-            self.prefix.passed(self.here(END));
-        }
-    }
-
-    /// An event of the log is settled; `aside`: by a parked row.
-    pub(super) fn settle(&mut self, seq: i64, aside: bool) {
-        if self.prefix.settle(Ticket(seq))
-            && let Some(number) = self.numbers.remove(&seq)
-            && aside
-        {
-            self.aside.insert(number, seq);
+            self.held.passed(self.here(END));
         }
     }
 
     /// Moves the place over what is settled without a gap.
     pub(super) fn advance(&mut self) -> Passed {
-        let Some(place) = self.prefix.advance() else { return Passed::default() };
-        let beyond = self.aside.split_off(&(place.taken + 1));
-        let aside = std::mem::replace(&mut self.aside, beyond);
-        let taken = place.taken - self.place.taken;
-        self.place = place;
+        let Some(advanced) = self.held.advance() else { return Passed::default() };
+        self.place = advanced.place;
         if let Some(window) = self.window_index().and_then(|index| self.windows.get(index)) {
-            self.reached = match place.seq {
+            self.reached = match self.place.seq {
                 END => StoredPlace::at(window.b.id),
                 position => StoredPlace { tick_a: window.a.id, tick_b: Some(window.b.id), position },
             };
         }
-        let delivered = i64::try_from(taken - aside.len() as u64).unwrap_or(i64::MAX);
-        Passed { delivered, done: aside.into_values().filter(|seq| self.done.remove(seq)).collect() }
+        let delivered = i64::try_from(advanced.delivered).unwrap_or(i64::MAX);
+        Passed { delivered, done: advanced.parked.into_iter().filter(|seq| self.done.remove(seq)).collect() }
     }
 
     /// Where the place's window is among those that are kept; `None`: it was stored and left.
@@ -265,26 +223,10 @@ pub(super) struct Passed {
     pub(super) done: Vec<i64>,
 }
 
-/// An event that a claim met and did not hand out.
-pub(super) struct ToPark {
-    pub(super) seq: i64,
-    pub(super) why: Why,
-    /// Whether it has a parked row already.
-    pub(super) is_parked: bool,
-}
-
-/// Why it was not handed out.
-pub(super) enum Why {
-    /// Not before this time.
-    Scheduled { at: posthaste_core::time::Timestamp },
-    /// An earlier event of this key is parked.
-    Behind { key: String },
-    /// It is not worth delivering any more.
-    Expired,
-}
-
 #[cfg(test)]
 mod tests {
+    use posthaste_core::store::{Outcome, Settled, Ticket};
+
     use super::super::snapshot::Snapshot;
     use super::*;
 
@@ -292,6 +234,10 @@ mod tests {
         let text = format!("{0}:{0}:", 10 + id);
         let snapshot = Snapshot::parse(&text).unwrap();
         Arc::new(Tick { id, token: format!("t{id}"), text, snapshot, low: 0 })
+    }
+
+    fn settle(reading: &mut Reading, seq: i64, outcome: Outcome) {
+        reading.held.plan(vec![Settled::new(Ticket(seq), outcome)]);
     }
 
     #[test]
@@ -303,17 +249,17 @@ mod tests {
         reading.end_window();
         reading.open(Arc::new(Window { a: tick(1), b: tick(4) }));
         reading.take(2);
-        reading.settle(2, false);
+        settle(&mut reading, 2, Outcome::Delivered);
         assert_eq!(
             (reading.advance().delivered, reading.reached),
             (0, StoredPlace { tick_a: 0, tick_b: Some(1), position: 4 })
         );
-        reading.settle(5, false);
+        settle(&mut reading, 5, Outcome::Delivered);
         let place = StoredPlace { tick_a: 0, tick_b: Some(1), position: 5 };
         assert_eq!((reading.advance().delivered, reading.reached), (1, place));
         assert_eq!(reading.ticks().0, [0, 1]);
         reading.is_stored(place);
-        reading.settle(6, true);
+        settle(&mut reading, 6, Outcome::Behind);
         let place = StoredPlace { tick_a: 1, tick_b: Some(4), position: 2 };
         assert_eq!((reading.advance().delivered, reading.reached), (1, place), "6 is parked, 2 counts");
         assert_eq!(reading.ticks().0, [0, 1, 4]);
@@ -330,11 +276,11 @@ mod tests {
         let mut reading = Reading::from(tick(0), None, 0);
         reading.open(Arc::new(Window { a: tick(0), b: tick(1) }));
         [5, 6, 7].into_iter().for_each(|seq| reading.take(seq));
-        reading.settle(6, true);
-        reading.settle(7, true);
+        settle(&mut reading, 6, Outcome::Behind);
+        settle(&mut reading, 7, Outcome::Behind);
         reading.done.extend([6, 9]);
         assert_eq!(reading.advance(), Passed::default(), "5 is out");
-        reading.settle(5, false);
+        settle(&mut reading, 5, Outcome::Delivered);
         assert_eq!(reading.advance(), Passed { delivered: 1, done: vec![6] }, "7 is parked, 9 was not read");
         assert_eq!(reading.done, HashSet::from([9]));
     }

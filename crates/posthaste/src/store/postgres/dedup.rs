@@ -10,6 +10,7 @@ use super::PostgresStore;
 use super::error::explain;
 use super::value::{Stamp, args};
 use crate::store::dedup::{PROCESSED, ended};
+use crate::store::log::driver::LogDriver as _;
 
 /// A hundred years: beyond what anybody means, inside what the database can take from now.
 const SPAN_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);

@@ -154,7 +154,7 @@ impl PostgresStore {
         Err(problem.into())
     }
 
-    async fn take(&self, lane: &LaneSpec, owner: &Owner) -> Result<Option<Lease>> {
+    async fn acquire_lane(&self, lane: &LaneSpec, owner: &Owner) -> Result<Option<Lease>> {
         let mut client = self.connections.get().await?;
         self.check(&mut client).await?;
         let known = acquire::look(&client, self.busy_sql(), lane).await?;
@@ -176,7 +176,7 @@ impl PostgresStore {
         Ok(Some(lease.with_stumbles(taken.stumbles)))
     }
 
-    async fn hand_out(&self, lease: &Lease, room: Room) -> Result<Vec<Claimed>> {
+    async fn claim_events(&self, lease: &Lease, room: Room) -> Result<Vec<Claimed>> {
         let cursor = Cursor::of(lease)?;
         if room.events == 0 {
             return Ok(Vec::new());
@@ -209,7 +209,7 @@ impl PostgresStore {
         }
         self.waiting.claimed(lease.lane(), !answer.claimed.is_empty(), answer.is_partial);
         let is_much = answer.to_park > TO_PARK_MAX;
-        if is_much && self.record(lease, Vec::new(), Then::Hold).await? == Standing::Lost {
+        if is_much && self.settle_events(lease, Vec::new(), Then::Hold).await? == Standing::Lost {
             return Ok(Vec::new());
         }
         Ok(answer.claimed)
@@ -259,7 +259,7 @@ impl PostgresStore {
         }
     }
 
-    async fn record(&self, lease: &Lease, outcomes: Vec<Settled>, then: Then) -> Result<Standing> {
+    async fn settle_events(&self, lease: &Lease, outcomes: Vec<Settled>, then: Then) -> Result<Standing> {
         let cursor = Cursor::of(lease)?;
         let _one_at_a_time = cursor.settling.lock().await;
         let Some(settle) = Settle::begin(self.busy_sql(), &cursor, outcomes, then, lease.length()) else {
@@ -284,7 +284,7 @@ impl PostgresStore {
         Ok(settle.tell(recorded, unsure))
     }
 
-    async fn append(&self, events: Vec<Envelope>) -> Result<Vec<Published>> {
+    async fn publish_events(&self, events: Vec<Envelope>) -> Result<Vec<Published>> {
         for event in &events {
             event.check(self.payload_bytes_max)?;
         }
@@ -337,14 +337,14 @@ fn plain(client: &Object) -> &tokio_postgres::Client {
 impl Store for PostgresStore {
     fn acquire<'a>(&'a self, lane: &'a LaneSpec, owner: &'a Owner) -> BoxFuture<'a, Result<Option<Lease>>> {
         Box::pin(async move {
-            let taken = self.connections.watched(self.take(lane, owner)).await;
+            let taken = self.connections.watched(self.acquire_lane(lane, owner)).await;
             taken.map_err(|error| error.during(format!("acquire lane {}", lane.name)))
         })
     }
 
     fn claim<'a>(&'a self, lease: &'a Lease, room: Room) -> BoxFuture<'a, Result<Vec<Claimed>>> {
         Box::pin(async move {
-            let claimed = self.connections.watched(self.hand_out(lease, room)).await;
+            let claimed = self.connections.watched(self.claim_events(lease, room)).await;
             claimed.map_err(|error| error.during(format!("claim from lane {}", lease.lane())))
         })
     }
@@ -356,7 +356,7 @@ impl Store for PostgresStore {
         then: Then,
     ) -> BoxFuture<'a, Result<Standing>> {
         Box::pin(async move {
-            let standing = self.connections.watched(self.record(lease, outcomes, then)).await;
+            let standing = self.connections.watched(self.settle_events(lease, outcomes, then)).await;
             standing.map_err(|error| error.during(format!("settle lane {}", lease.lane())))
         })
     }
@@ -368,7 +368,7 @@ impl Store for PostgresStore {
 
 impl Publisher for PostgresStore {
     fn publish(&self, events: Vec<Envelope>) -> BoxFuture<'_, Result<Vec<Published>>> {
-        Box::pin(self.connections.watched(self.append(events)))
+        Box::pin(self.connections.watched(self.publish_events(events)))
     }
 }
 

@@ -3,22 +3,22 @@
 //! Every settle begins with the lane's row: `lane_settle.sql` locks it and refuses everything if the lease, the place or a
 //! tick is not what this relay believes. Where nothing is parked that is the whole settle, one statement.
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::time::Duration;
 
+use posthaste_core::log::held::SettlePlan;
+use posthaste_core::log::totals::Totals;
 use posthaste_core::redact;
 use posthaste_core::sql::PostgresSql;
-use posthaste_core::store::{Outcome, Settled, Standing, Then};
+use posthaste_core::store::{Settled, Standing, Then};
 use posthaste_core::time::{Timestamp, micros};
 use tokio_postgres::{Client, Row, Transaction};
 
-use super::cursor::{Cursor, Passed, SHARD, StoredPlace, ToPark, Why};
+use super::cursor::{Cursor, Passed, SHARD, StoredPlace};
 use super::error::Db;
-use super::parking::{Change, Changes};
+use super::parking::Changes;
 use super::rows;
 use super::value::{Arg, Stamp, args};
-use crate::store::totals::Totals;
 
 /// What a settle changes: worked out before the database is asked, told to the cursor after its commit.
 pub(super) struct Settle<'a> {
@@ -29,13 +29,7 @@ pub(super) struct Settle<'a> {
     tick_ids: Vec<i64>,
     tick_tokens: Vec<String>,
     passed: Passed,
-    to_park: Vec<(i64, Change)>,
-    /// At most one change for each parked event; the last one counts.
-    to_park_again: BTreeMap<i64, Change>,
-    to_unpark: Vec<i64>,
-    /// Parked events that are settled here.
-    done: HashSet<i64>,
-    keys_parked: Vec<String>,
+    plan: SettlePlan,
     lane: &'a str,
     after: After,
     lease: i64,
@@ -76,7 +70,7 @@ pub(super) struct Unsure<'a>(Option<&'a Cursor>);
 impl Drop for Unsure<'_> {
     fn drop(&mut self) {
         if let Some(cursor) = self.0 {
-            cursor.lock().is_broken = true;
+            cursor.lock().held.is_broken = true;
         }
     }
 }
@@ -90,99 +84,31 @@ impl<'a> Settle<'a> {
         then: Then,
         lease: Duration,
     ) -> Option<Self> {
-        if cursor.lock().is_broken {
+        if cursor.lock().held.is_broken {
             return None;
         }
-        let old = cursor.lock().stored;
-        let mut settle = Self {
+        let mut reading = cursor.lock();
+        let (old, plan) = (reading.stored, reading.held.plan(outcomes));
+        let passed = reading.advance();
+        let (tick_ids, tick_tokens) = reading.ticks();
+        Some(Self {
             sql,
             cursor,
             old,
-            reached: old,
-            tick_ids: Vec::new(),
-            tick_tokens: Vec::new(),
-            passed: Passed::default(),
-            to_park: Vec::new(),
-            to_park_again: BTreeMap::new(),
-            to_unpark: Vec::new(),
-            done: HashSet::new(),
-            keys_parked: Vec::new(),
+            reached: reading.reached,
+            tick_ids,
+            tick_tokens,
+            passed,
+            plan,
             lane: cursor.lane(),
             after: After::of(then),
             lease: micros(lease),
-        };
-        settle.take_what_was_read();
-        outcomes.into_iter().for_each(|settled| settle.take(settled));
-        let mut reading = cursor.lock();
-        settle.passed = reading.advance();
-        settle.reached = reading.reached;
-        (settle.tick_ids, settle.tick_tokens) = reading.ticks();
-        Some(settle)
-    }
-
-    /// What claims met and did not hand out.
-    fn take_what_was_read(&mut self) {
-        let mut reading = self.cursor.lock();
-        for ToPark { seq, why, is_parked } in std::mem::take(&mut reading.to_park) {
-            let change = match why {
-                Why::Scheduled { at } => Change::Scheduled { at },
-                Why::Expired => Change::Expired,
-                Why::Behind { key } => {
-                    self.keys_parked.push(key);
-                    Change::Behind
-                }
-            };
-            if is_parked {
-                self.done.insert(seq);
-                self.to_park_again.insert(seq, change);
-            } else {
-                reading.settle(seq, true);
-                self.to_park.push((seq, change));
-            }
-        }
-    }
-
-    fn take(&mut self, Settled { ticket, outcome, .. }: Settled) {
-        let mut reading = self.cursor.lock();
-        let seq = ticket.0;
-        if reading.prefix.is_out(ticket) {
-            match outcome {
-                // It counts when the place passes it: until then a crash gives it back.
-                Outcome::Delivered => reading.settle(seq, false),
-                // It stays unsettled, so that the next lease reads it again.
-                Outcome::Released => {}
-                outcome => {
-                    let is_slow = matches!(outcome, Outcome::Slow);
-                    let Some(change) = Change::of(outcome) else { return };
-                    reading.settle(seq, true);
-                    self.to_park.push((seq, change));
-                    if is_slow {
-                        // Its answer comes with the same ticket and settles the row.
-                        Arc::make_mut(&mut reading.out).insert(seq);
-                    }
-                }
-            }
-            return;
-        }
-        if !reading.out.contains(&seq) || self.done.contains(&seq) {
-            return;
-        }
-        if !matches!(outcome, Outcome::Slow) {
-            self.done.insert(seq);
-        }
-        if matches!(outcome, Outcome::Delivered) {
-            self.to_unpark.push(seq);
-        } else if let Some(change) = Change::of(outcome) {
-            self.to_park_again.insert(seq, change);
-        }
+        })
     }
 
     /// Whether the lane's row is all that changes.
     pub(super) fn is_one_statement(&self) -> bool {
-        self.to_park.is_empty()
-            && self.to_park_again.is_empty()
-            && self.to_unpark.is_empty()
-            && self.passed.done.is_empty()
+        self.plan.is_empty() && self.passed.done.is_empty()
     }
 
     /// Records it as one statement.
@@ -245,10 +171,10 @@ impl<'a> Settle<'a> {
         totals: &mut Totals,
         keys: &mut HashSet<String>,
     ) -> Db<()> {
-        if self.to_park.is_empty() {
+        if self.plan.park.is_empty() {
             return Ok(());
         }
-        let changes = Changes::new(self.to_park.iter().map(|(seq, change)| (*seq, change)), now);
+        let changes = Changes::new(self.plan.park.iter().map(|(seq, parking)| (*seq, parking)), now);
         // Fewer rows than asked for: somebody deleted an event by hand, and there is nothing to wait for.
         for row in changes.ask(tx, &self.sql.park, self.cursor, true).await? {
             totals.accepted += 1;
@@ -265,10 +191,10 @@ impl<'a> Settle<'a> {
         totals: &mut Totals,
         keys: &mut HashSet<String>,
     ) -> Db<()> {
-        if self.to_park_again.is_empty() {
+        if self.plan.park_again.is_empty() {
             return Ok(());
         }
-        let changes = Changes::new(self.to_park_again.iter().map(|(seq, change)| (*seq, change)), now);
+        let changes = Changes::new(self.plan.park_again.iter().map(|(seq, parking)| (*seq, parking)), now);
         for row in changes.ask(tx, &self.sql.park_again, self.cursor, false).await? {
             totals.waiting -= 1;
             *total_of(totals, row.try_get(0)?) += 1;
@@ -285,10 +211,10 @@ impl<'a> Settle<'a> {
         keys: &mut HashSet<String>,
     ) -> Db<Vec<i64>> {
         let mut done = Vec::new();
-        if self.to_unpark.is_empty() {
+        if self.plan.unpark.is_empty() {
             return Ok(done);
         }
-        for row in tx.query_typed(&self.sql.unpark, &args![self.lane, SHARD, self.to_unpark]).await? {
+        for row in tx.query_typed(&self.sql.unpark, &args![self.lane, SHARD, self.plan.unpark]).await? {
             totals.waiting -= 1;
             totals.delivered += 1;
             totals.replayed += i64::from(row.try_get::<_, bool>(1)?);
@@ -320,16 +246,7 @@ impl<'a> Settle<'a> {
         reading.is_stored(self.reached);
         reading.done.extend(recorded.done);
         reading.has_parked |= !self.is_one_statement();
-        if !self.done.is_empty() {
-            Arc::make_mut(&mut reading.out).retain(|seq| !self.done.contains(seq));
-        }
-        for key in &self.keys_parked {
-            let keys = Arc::make_mut(&mut reading.keys_behind);
-            match keys.get_mut(key) {
-                Some(count) if *count > 1 => *count -= 1,
-                _ => drop(keys.remove(key)),
-            }
-        }
+        reading.held.recorded(&self.plan);
         recorded.standing
     }
 }

@@ -2,6 +2,7 @@
 
 use posthaste_core::admin::LaneState;
 use posthaste_core::lane::{LaneSpec, OnDead, Order, Start};
+use posthaste_core::log::spec;
 use posthaste_core::review::REDEFINE;
 use posthaste_core::sql::SqliteSql;
 use posthaste_core::store::Owner;
@@ -12,7 +13,6 @@ use serde_json::json;
 use super::cursor::SHARD;
 use super::log;
 use super::rows::lane_state;
-use crate::store::spec;
 
 /// A lane that was taken.
 pub(super) struct Taken {

@@ -3,12 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use posthaste_core::log::held::ToPark;
+use posthaste_core::log::parking::Parking;
 use posthaste_core::sql::SqliteSql;
 use posthaste_core::store::{Claimed, Parcel, Room, Ticket};
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::cursor::{Cursor, SHARD, ToPark, Why};
+use super::cursor::{Cursor, SHARD};
 use super::rows::{self, LogRow};
 
 /// How many rows of the log one claim looks at, so that a lane that wants little does not hold up the others.
@@ -90,7 +92,7 @@ impl<'a> Claim<'a> {
     ) -> Self {
         let reading = cursor.lock();
         let parked_share = match room.events {
-            1 => u32::from(!reading.parked_had_it),
+            1 => u32::from(!reading.held.parked_had_it),
             events => events / 2,
         };
         Self {
@@ -101,12 +103,16 @@ impl<'a> Claim<'a> {
             limit: Room { events: parked_share, bytes: room.bytes / 2 },
             waiting: false,
             dead: false,
-            out: Arc::clone(&reading.out),
-            keys_behind: Arc::clone(&reading.keys_behind),
+            out: reading.held.out(),
+            keys_behind: reading.held.keys_behind(),
             keys_held: HashMap::new(),
             answer: Vec::new(),
             bytes: 0,
-            found: Found { read: reading.read, parked_had_it: reading.parked_had_it, ..Found::default() },
+            found: Found {
+                read: reading.read,
+                parked_had_it: reading.held.parked_had_it,
+                ..Found::default()
+            },
         }
     }
 
@@ -119,7 +125,7 @@ impl<'a> Claim<'a> {
         self.dead = row.get::<_, i64>(7)? > 0;
         let is_ours = row.get::<_, i64>(2)? == self.cursor.epoch
             && rows::text_ref(row, 0)? == Some(self.cursor.run.as_str());
-        Ok(is_ours && !self.cursor.lock().is_broken)
+        Ok(is_ours && !self.cursor.lock().held.is_broken)
     }
 
     // Parked events.
@@ -170,7 +176,7 @@ impl<'a> Claim<'a> {
         let expires = event.envelope.expires.map(|moment| moment.resolve(event.created_at).as_micros());
         if expires.is_some_and(|at| at <= self.now) {
             self.found.parked.insert(seq);
-            self.found.to_park.push(ToPark { seq, why: Why::Expired, is_parked: true });
+            self.found.to_park.push(ToPark::expired_again(seq));
             return Ok(Handed::Not);
         }
         if !self.fits(&event) {
@@ -278,9 +284,9 @@ impl<'a> Claim<'a> {
 
     /// Hands out one event of the log, or sets it aside; `false`: there is no room for it.
     fn decide(&mut self, row: &Row<'_>, seq: i64) -> rusqlite::Result<bool> {
-        if let Some(why) = self.reason_to_park(row, seq)? {
+        if let Some(parking) = self.parking(row, seq)? {
             self.found.taken.push(seq);
-            self.found.to_park.push(ToPark { seq, why, is_parked: false });
+            self.found.to_park.push(parking);
             return Ok(true);
         }
         if self.is_full() {
@@ -298,21 +304,23 @@ impl<'a> Claim<'a> {
         Ok(true)
     }
 
-    fn reason_to_park(&mut self, row: &Row<'_>, seq: i64) -> rusqlite::Result<Option<Why>> {
+    /// How an event of the log is set aside; `None`: it may be handed out.
+    fn parking(&mut self, row: &Row<'_>, seq: i64) -> rusqlite::Result<Option<ToPark>> {
         let expires_at: Option<i64> = row.get(rows::EXPIRES_AT)?;
         if expires_at.is_some_and(|at| at <= self.now) {
-            return Ok(Some(Why::Expired));
+            return Ok(Some(ToPark::of_log(seq, Parking::Expired)));
         }
         let available_at: Option<i64> = row.get(rows::AVAILABLE_AT)?;
         if let Some(at) = available_at.filter(|at| *at > self.now) {
-            return Ok(Some(Why::Scheduled { at }));
+            let at = Timestamp::from_micros(at);
+            return Ok(Some(ToPark::of_log(seq, Parking::Scheduled { at })));
         }
         if !self.cursor.is_ordered() {
             return Ok(None);
         }
         let Some(key) = rows::text_ref(row, rows::KEY)? else { return Ok(None) };
         let waits = self.keys_behind.contains_key(key) || self.is_held(key, seq)?;
-        Ok(waits.then(|| Why::Behind { key: key.to_owned() }))
+        Ok(waits.then(|| ToPark::behind(seq, key.to_owned())))
     }
 
     // The answer.
@@ -342,17 +350,9 @@ impl<'a> Claim<'a> {
         let found = self.found;
         found.taken.into_iter().for_each(|seq| reading.take(seq));
         reading.read_to(found.read);
-        reading.parked_had_it = found.parked_had_it;
-        if !found.parked.is_empty() {
-            Arc::make_mut(&mut reading.out).extend(found.parked);
-        }
-        for parking in &found.to_park {
-            if let Why::Behind { key } = &parking.why {
-                *Arc::make_mut(&mut reading.keys_behind).entry(key.clone()).or_default() += 1;
-            }
-        }
-        reading.to_park.extend(found.to_park);
-        Answer { claimed: self.answer, to_park: reading.to_park.len(), is_partial: found.is_partial }
+        reading.held.parked_had_it = found.parked_had_it;
+        reading.held.claimed(found.parked, found.to_park);
+        Answer { claimed: self.answer, to_park: reading.held.to_park(), is_partial: found.is_partial }
     }
 }
 

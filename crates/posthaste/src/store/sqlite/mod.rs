@@ -28,7 +28,6 @@ mod keys;
 mod log;
 mod migrate;
 mod open;
-mod parking;
 mod publish;
 mod reader;
 mod rows;
@@ -36,18 +35,17 @@ mod settle;
 pub(in crate::store) mod table;
 mod writer;
 
-use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::envelope::Envelope;
 use posthaste_core::findings::Finding;
-use posthaste_core::lane::{LaneName, LaneSpec};
+use posthaste_core::lane::LaneSpec;
 use posthaste_core::prefix::TablePrefix;
 use posthaste_core::publisher::{Published, Publisher};
 use posthaste_core::schema::{Schema, SchemaStatus};
-use posthaste_core::signal::{Listener, Signal};
+use posthaste_core::signal::Signal;
 use posthaste_core::sql::SqliteSql;
 use posthaste_core::store::{Claimed, Lease, Owner, Room, Settled, Standing, Store, Then};
 use posthaste_core::time::{Clock, Timestamp};
@@ -63,6 +61,7 @@ pub use self::identity::identity;
 use self::reader::Reader;
 use self::writer::{Kind, Writer};
 use super::StoreOptions;
+use super::waiting::Waiting;
 
 /// When so much waits to be recorded, a claim does not leave it to the relay's next settle.
 const TO_PARK_MAX: usize = 10_000;
@@ -82,16 +81,7 @@ pub struct SqliteStore {
     writer: Option<Writer>,
     claims: Reader,
     looks: Reader,
-    waiting: Mutex<Waiting>,
-}
-
-/// What lanes that wait have heard.
-#[derive(Default)]
-struct Waiting {
-    /// One per lane, kept from wait to wait, so that a ring between a claim and the next wait is not missed.
-    listeners: HashMap<LaneName, Listener>,
-    /// Lanes whose last claim did not come to the end of the log.
-    partial: HashSet<LaneName>,
+    waiting: Waiting,
 }
 
 impl SqliteStore {
@@ -142,7 +132,7 @@ impl SqliteStore {
             writer,
             claims: Reader::start("posthaste-claims", claims)?,
             looks: Reader::start("posthaste-looks", looks)?,
-            waiting: Mutex::default(),
+            waiting: Waiting::patient(),
         })
     }
 
@@ -181,11 +171,7 @@ impl SqliteStore {
         self.looks.run(move |connection| read(connection, &sql).map_err(|error| explain(error, &path))).await
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn take(&self, lane: &LaneSpec, owner: &Owner) -> Result<Option<Lease>> {
+    async fn acquire_lane(&self, lane: &LaneSpec, owner: &Owner) -> Result<Option<Lease>> {
         let (spec, by) = (lane.clone(), owner.clone());
         let taken =
             self.write(move |connection, sql, now| acquire::acquire(connection, sql, &spec, &by, now));
@@ -194,15 +180,14 @@ impl SqliteStore {
             return Ok(None);
         };
         // Listens before the first claim, so that no publish between a claim and a wait goes unheard.
-        let listener = self.signal.listen();
-        self.waiting().listeners.entry(lane.name.clone()).or_insert(listener);
+        self.waiting.listen(&lane.name, &self.signal);
         let reading = Reading::from(taken.position, taken.done);
         let cursor = Arc::new(Cursor::new(lane.clone(), owner.run.clone(), taken.epoch, reading));
         let lease = Lease::new(lane.name.clone(), taken.epoch, lane.lease, cursor);
         Ok(Some(lease.with_stumbles(taken.stumbles)))
     }
 
-    async fn hand_out(&self, lease: &Lease, room: Room) -> Result<Vec<Claimed>> {
+    async fn claim_events(&self, lease: &Lease, room: Room) -> Result<Vec<Claimed>> {
         let cursor = Cursor::of(lease)?;
         if room.events == 0 {
             return Ok(Vec::new());
@@ -218,17 +203,15 @@ impl SqliteStore {
             // Asks the relay to come back, also one that leaves when nothing is due.
             lease.note_unrecorded();
         }
-        if answer.is_partial {
-            self.waiting().partial.insert(lease.lane().clone());
-        }
-        if answer.to_park > TO_PARK_MAX && self.record(lease, Vec::new(), Then::Hold).await? == Standing::Lost
+        self.waiting.claimed(lease.lane(), !answer.claimed.is_empty(), answer.is_partial);
+        if answer.to_park > TO_PARK_MAX && self.settle_events(lease, Vec::new(), Then::Hold).await? == Standing::Lost
         {
             return Ok(Vec::new());
         }
         Ok(answer.claimed)
     }
 
-    async fn record(&self, lease: &Lease, outcomes: Vec<Settled>, then: Then) -> Result<Standing> {
+    async fn settle_events(&self, lease: &Lease, outcomes: Vec<Settled>, then: Then) -> Result<Standing> {
         let cursor = Cursor::of(lease)?;
         let (sql, clock, path) = (Arc::clone(&self.sql), Arc::clone(&self.clock), Arc::clone(&self.path));
         let request = settle::Request { outcomes, then, lease: lease.length() };
@@ -242,7 +225,7 @@ impl SqliteStore {
         Ok(done.standing)
     }
 
-    async fn append(&self, events: Vec<Envelope>) -> Result<Vec<Published>> {
+    async fn publish_events(&self, events: Vec<Envelope>) -> Result<Vec<Published>> {
         let mut bytes = 0;
         for event in &events {
             event.check(self.payload_bytes_max)?;
@@ -263,11 +246,11 @@ impl SqliteStore {
 
 impl Store for SqliteStore {
     fn acquire<'a>(&'a self, lane: &'a LaneSpec, owner: &'a Owner) -> BoxFuture<'a, Result<Option<Lease>>> {
-        Box::pin(self.take(lane, owner))
+        Box::pin(self.acquire_lane(lane, owner))
     }
 
     fn claim<'a>(&'a self, lease: &'a Lease, room: Room) -> BoxFuture<'a, Result<Vec<Claimed>>> {
-        Box::pin(self.hand_out(lease, room))
+        Box::pin(self.claim_events(lease, room))
     }
 
     fn settle<'a>(
@@ -276,29 +259,17 @@ impl Store for SqliteStore {
         outcomes: Vec<Settled>,
         then: Then,
     ) -> BoxFuture<'a, Result<Standing>> {
-        Box::pin(self.record(lease, outcomes, then))
+        Box::pin(self.settle_events(lease, outcomes, then))
     }
 
     fn wait<'a>(&'a self, lane: &'a LaneSpec, at_most: Duration) -> BoxFuture<'a, ()> {
-        Box::pin(async move {
-            let kept = {
-                let mut waiting = self.waiting();
-                if waiting.partial.remove(&lane.name) {
-                    return;
-                }
-                // A copy: a wait that is dropped half-way leaves what was not heard yet to the next one.
-                waiting.listeners.get(&lane.name).cloned()
-            };
-            let mut listener = kept.unwrap_or_else(|| self.signal.listen());
-            listener.heard(at_most).await;
-            self.waiting().listeners.insert(lane.name.clone(), listener);
-        })
+        Box::pin(self.waiting.wait(&lane.name, &self.signal, at_most))
     }
 }
 
 impl Publisher for SqliteStore {
     fn publish(&self, events: Vec<Envelope>) -> BoxFuture<'_, Result<Vec<Published>>> {
-        Box::pin(self.append(events))
+        Box::pin(self.publish_events(events))
     }
 }
 

@@ -1,20 +1,20 @@
 //! Recording what became of what was handed out, and moving the place.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::admin::LaneState;
+use posthaste_core::log::held::SettlePlan;
+use posthaste_core::log::parking::ParkedRow;
+use posthaste_core::log::totals::Totals;
 use posthaste_core::redact;
 use posthaste_core::sql::SqliteSql;
-use posthaste_core::store::{Outcome, Settled, Standing, Then, Ticket};
+use posthaste_core::store::{Settled, Standing, Then};
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::cursor::{Cursor, Reading, SHARD, ToPark, Why};
-use super::parking::Change;
+use super::cursor::{Cursor, Reading, SHARD};
 use super::rows::{self, lane_state};
-use crate::store::totals::Totals;
 
 /// What a relay hands in.
 pub(super) struct Request {
@@ -26,32 +26,16 @@ pub(super) struct Request {
 /// What the cursor is told after the commit.
 pub(super) struct Done {
     pub(super) standing: Standing,
-    /// Parked events that claims may find again.
-    no_longer_out: HashSet<i64>,
-    /// Keys that stand in the file as behind now.
-    keys_parked: Vec<String>,
+    plan: SettlePlan,
 }
 
 impl Done {
     /// Tells the cursor; `None`: it was not committed.
     pub(super) fn tell(done: Option<&Self>, cursor: &Cursor) {
         let mut reading = cursor.lock();
-        let Some(done) = done else {
-            reading.is_broken = true;
-            return;
-        };
-        if !done.no_longer_out.is_empty() {
-            let out = Arc::make_mut(&mut reading.out);
-            out.retain(|seq| !done.no_longer_out.contains(seq));
-        }
-        if !done.keys_parked.is_empty() {
-            let keys = Arc::make_mut(&mut reading.keys_behind);
-            for key in &done.keys_parked {
-                match keys.get_mut(key) {
-                    Some(count) if *count > 1 => *count -= 1,
-                    _ => drop(keys.remove(key)),
-                }
-            }
+        match done {
+            Some(done) => reading.held.recorded(&done.plan),
+            None => reading.held.is_broken = true,
         }
     }
 }
@@ -65,25 +49,14 @@ pub(super) fn settle(
     now: Timestamp,
 ) -> rusqlite::Result<Done> {
     let mut reading = cursor.lock();
-    let held = lane_if_held(connection, sql, cursor, now)?.filter(|_| !reading.is_broken);
+    let held = lane_if_held(connection, sql, cursor, now)?.filter(|_| !reading.held.is_broken);
     let Some((state, reason, is_wanted)) = held else {
-        return Ok(Done { standing: Standing::Lost, no_longer_out: HashSet::new(), keys_parked: Vec::new() });
+        return Ok(Done { standing: Standing::Lost, plan: SettlePlan::default() });
     };
-    let mut settle = Settle {
-        connection,
-        sql,
-        cursor,
-        now,
-        reading: &mut reading,
-        totals: Totals::default(),
-        keys: HashSet::new(),
-        done: HashSet::new(),
-        keys_parked: Vec::new(),
-    };
-    settle.park_what_was_read()?;
-    for settled in request.outcomes {
-        settle.record(settled)?;
-    }
+    let plan = reading.held.plan(request.outcomes);
+    let (totals, keys) = (Totals::default(), HashSet::new());
+    let mut settle = Settle { connection, sql, cursor, now, reading: &mut reading, totals, keys };
+    settle.carry_out(&plan)?;
     settle.promote()?;
     settle.move_place()?;
     let (state, reason, ends) = after(request.then, state, reason);
@@ -93,7 +66,7 @@ pub(super) fn settle(
         _ if is_wanted && !ends => Standing::Wanted,
         _ => Standing::Held,
     };
-    Ok(Done { standing, no_longer_out: settle.done, keys_parked: settle.keys_parked })
+    Ok(Done { standing, plan })
 }
 
 fn lane_if_held(
@@ -134,128 +107,69 @@ struct Settle<'a> {
     totals: Totals,
     /// Keys whose next event may have its turn now.
     keys: HashSet<String>,
-    /// Parked events that are settled here.
-    done: HashSet<i64>,
-    keys_parked: Vec<String>,
 }
 
 impl Settle<'_> {
-    /// Records what claims met and did not hand out.
-    fn park_what_was_read(&mut self) -> rusqlite::Result<()> {
-        let now = self.now.as_micros();
-        for ToPark { seq, why, is_parked } in std::mem::take(&mut self.reading.to_park) {
-            let change = match &why {
-                Why::Scheduled { at } => Change::due("scheduled", *at),
-                Why::Behind { .. } => Change::to("behind"),
-                Why::Expired => Change::expired(now),
-            };
-            if let Why::Behind { key } = why {
-                self.keys_parked.push(key);
-            }
-            if is_parked {
-                self.done.insert(seq);
-                self.park_again(seq, &change)?;
-            } else {
-                self.reading.prefix.settle(Ticket(seq));
-                self.reading.aside.insert(seq);
-                self.park(seq, &change)?;
-            }
+    /// Writes the rows of parked events.
+    fn carry_out(&mut self, plan: &SettlePlan) -> rusqlite::Result<()> {
+        for (seq, parking) in &plan.park {
+            self.park(*seq, &parking.row(self.now))?;
         }
-        Ok(())
-    }
-
-    fn record(&mut self, Settled { ticket, outcome, .. }: Settled) -> rusqlite::Result<()> {
-        let seq = ticket.0;
-        if self.reading.prefix.is_out(ticket) {
-            return self.record_from_log(seq, outcome);
+        for (seq, parking) in &plan.park_again {
+            self.park_again(*seq, &parking.row(self.now))?;
         }
-        if !self.reading.out.contains(&seq) || self.done.contains(&seq) {
-            return Ok(());
-        }
-        if !matches!(outcome, Outcome::Slow) {
-            self.done.insert(seq);
-        }
-        match outcome {
-            Outcome::Delivered => self.unpark(seq),
-            outcome => match Change::of(outcome, self.now) {
-                Some(change) => self.park_again(seq, &change),
-                None => Ok(()),
-            },
-        }
-    }
-
-    fn record_from_log(&mut self, seq: i64, outcome: Outcome) -> rusqlite::Result<()> {
-        let is_slow = matches!(outcome, Outcome::Slow);
-        match outcome {
-            // It counts when the place passes it: until then a crash gives it back.
-            Outcome::Delivered => {
-                self.reading.prefix.settle(Ticket(seq));
-            }
-            // It stays unsettled, so that the next lease reads it again.
-            Outcome::Released => {}
-            outcome => {
-                let Some(change) = Change::of(outcome, self.now) else { return Ok(()) };
-                self.reading.prefix.settle(Ticket(seq));
-                self.reading.aside.insert(seq);
-                self.park(seq, &change)?;
-                if is_slow {
-                    // Its answer comes with the same ticket and settles the row.
-                    Arc::make_mut(&mut self.reading.out).insert(seq);
-                }
-            }
-        }
-        Ok(())
+        plan.unpark.iter().try_for_each(|seq| self.unpark(*seq))
     }
 
     /// Parks an event of the log.
-    fn park(&mut self, seq: i64, change: &Change) -> rusqlite::Result<()> {
+    fn park(&mut self, seq: i64, row: &ParkedRow<'_>) -> rusqlite::Result<()> {
         let mut statement = self.connection.prepare_cached(&self.sql.park)?;
         let values = rusqlite::params![
             self.cursor.lane(),
             seq,
             SHARD,
-            change.state,
-            change.attempts,
-            change.available_at,
+            row.state,
+            row.attempts,
+            row.available_at.map(Timestamp::as_micros),
             self.cursor.epoch,
-            change.code,
-            change.last_error,
-            change.failed_at,
-            change.dead_at,
+            row.code,
+            row.error,
+            row.failed_at.map(Timestamp::as_micros),
+            row.dead_at.map(Timestamp::as_micros),
             false,
         ];
         let parked = statement.query_row(values, |row| rows::maybe_text(row, 0)).optional()?;
         // Somebody deleted the event by hand: there is nothing to wait for.
         let Some(key) = parked else { return Ok(()) };
         self.totals.accepted += 1;
-        *self.total_of(change.state) += 1;
-        self.touch(seq, key, false, change)
+        *self.total_of(row.state) += 1;
+        self.touch(seq, key, false, row)
     }
 
     /// Changes a parked event, unless an operator has ended it meanwhile.
-    fn park_again(&mut self, seq: i64, change: &Change) -> rusqlite::Result<()> {
+    fn park_again(&mut self, seq: i64, row: &ParkedRow<'_>) -> rusqlite::Result<()> {
         let mut statement = self.connection.prepare_cached(&self.sql.park_again)?;
         let values = rusqlite::params![
             self.cursor.lane(),
             seq,
-            change.state,
-            change.attempts,
-            change.available_at,
+            row.state,
+            row.attempts,
+            row.available_at.map(Timestamp::as_micros),
             self.cursor.epoch,
-            change.code,
-            change.last_error,
-            change.failed_at,
-            change.dead_at,
+            row.code,
+            row.error,
+            row.failed_at.map(Timestamp::as_micros),
+            row.dead_at.map(Timestamp::as_micros),
         ];
         let read = |row: &Row<'_>| Ok((rows::maybe_text(row, 0)?, row.get::<_, bool>(1)?));
         let Some((key, replay)) = statement.query_row(values, read).optional()? else { return Ok(()) };
         self.totals.waiting -= 1;
-        *self.total_of(change.state) += 1;
-        self.touch(seq, key, replay, change)
+        *self.total_of(row.state) += 1;
+        self.touch(seq, key, replay, row)
     }
 
     fn unpark(&mut self, seq: i64) -> rusqlite::Result<()> {
-        let is_passed = seq <= self.reading.place.seq;
+        let is_passed = seq <= self.reading.place;
         let text = if is_passed { &self.sql.unpark } else { &self.sql.done_keep };
         let mut statement = self.connection.prepare_cached(text)?;
         let read = |row: &Row<'_>| Ok((rows::maybe_text(row, 0)?, row.get::<_, bool>(1)?));
@@ -284,11 +198,11 @@ impl Settle<'_> {
         seq: i64,
         key: Option<String>,
         replay: bool,
-        change: &Change,
+        row: &ParkedRow<'_>,
     ) -> rusqlite::Result<()> {
         let is_free = key.is_none() || replay || !self.cursor.is_ordered();
-        if change.state == "behind" && is_free {
-            return self.park_again(seq, &Change::due("retrying", self.now.as_micros()));
+        if row.state == "behind" && is_free {
+            return self.park_again(seq, &ParkedRow::due("retrying", self.now));
         }
         self.keys.extend(key);
         Ok(())
@@ -307,13 +221,13 @@ impl Settle<'_> {
     }
 
     fn move_place(&mut self) -> rusqlite::Result<()> {
-        let before = self.reading.place.seq;
+        let before = self.reading.place;
         let delivered = i64::try_from(self.reading.advance()).unwrap_or(i64::MAX);
         self.totals.accepted += delivered;
         self.totals.delivered += delivered;
-        if self.reading.done > 0 && self.reading.place.seq > before {
+        if self.reading.done > 0 && self.reading.place > before {
             let mut forget = self.connection.prepare_cached(&self.sql.done_forget)?;
-            let forgotten = forget.execute((self.cursor.lane(), self.reading.place.seq))?;
+            let forgotten = forget.execute((self.cursor.lane(), self.reading.place))?;
             self.reading.done -= forgotten as i64;
         }
         Ok(())
@@ -333,7 +247,7 @@ impl Settle<'_> {
             SHARD,
             self.cursor.epoch,
             self.cursor.run,
-            self.reading.place.seq,
+            self.reading.place,
             lease_until.as_micros(),
             state.name(),
             reason,

@@ -1,107 +1,83 @@
-//! Commands that change events of a lane: redrive, replay, discard, bury, schedule, erase; one step of each.
+//! Commands that change events of a lane, on a server: which events a step means, and what becomes of them.
 
 use std::collections::HashSet;
 
-use posthaste_core::admin::{EventState, Filter};
-use posthaste_core::redact;
+use posthaste_core::admin::Filter;
+use posthaste_core::log::change::Change;
+use posthaste_core::log::question::{Head, Question, Stretch, Way};
+use posthaste_core::log::totals::Totals;
 use posthaste_core::sql::PostgresSql;
-use posthaste_core::time::{Moment, Timestamp};
+use posthaste_core::time::Timestamp;
 use tokio_postgres::{Client, Transaction};
 
-use super::lanes;
-use super::question::Question;
-use super::scan::{self, Head, Source, Stretch, Way};
+use super::{lanes, scan, views};
+use crate::store::log::driver::{Place, Step};
+use crate::store::postgres::acquire::hold_events;
 use crate::store::postgres::cursor::SHARD;
 use crate::store::postgres::error::Db;
+use crate::store::postgres::rows;
 use crate::store::postgres::settle::add_totals;
 use crate::store::postgres::value::{Stamp, args};
-use crate::store::totals::Totals;
 
 /// How many events one step looks at, and thus changes: what a transaction may hold up others for.
 pub(super) const STEP_EVENTS_MAX: usize = 1_000;
 
-/// What is done to each event.
-#[derive(Clone, Debug)]
-pub(super) enum Change {
-    Redrive,
-    Replay,
-    Discard { reason: String },
-    Bury { reason: String },
-    Schedule { at: Moment },
-    Erase,
+/// What one step means.
+pub(super) struct Meant {
+    pub(super) events: Vec<Head>,
+    /// Where the next step begins.
+    pub(super) next: Option<Place>,
 }
 
-impl Change {
-    /// Where its events are.
-    fn source(&self, filter: &Filter) -> Source {
-        match (self, &filter.lane) {
-            (Self::Redrive, Some(lane)) if filter.ids.is_empty() => {
-                Source::Ended(Some(lane.as_str().to_owned()), EventState::Dead.name())
-            }
-            (Self::Discard { .. } | Self::Bury { .. } | Self::Schedule { .. }, Some(lane))
-                if filter.ids.is_empty() =>
-            {
-                Source::Parked(Some(lane.as_str().to_owned()))
-            }
-            _ => Source::of(filter),
-        }
-    }
-
-    /// Whether it does anything to an event in this state.
-    fn fits(&self, state: EventState) -> bool {
-        match self {
-            Self::Redrive => state == EventState::Dead,
-            Self::Replay => state == EventState::Delivered,
-            // Only what is parked: what the lane has not read yet cannot be given up one by one.
-            Self::Discard { .. } => {
-                state == EventState::Dead || (state.is_pending() && state != EventState::Pending)
-            }
-            Self::Bury { .. } => state.is_pending() && state != EventState::Pending,
-            Self::Schedule { .. } => matches!(state, EventState::Retrying | EventState::Scheduled),
-            Self::Erase => true,
-        }
-    }
-}
-
-/// How far a command has come.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Step {
-    pub(super) matched: u64,
-    pub(super) changed: u64,
-    /// Where the next step begins; `None`: there is none.
-    pub(super) next: Option<i64>,
-}
-
-/// What one step means: which events, at most so many, and where the next step begins.
+/// Finds what one step means: at most so many events.
 pub(super) async fn meant(
     client: &Client,
     sql: &PostgresSql,
-    filter: &Filter,
-    change: &Change,
-    stretch: Stretch,
+    (filter, change): (&Filter, &Change),
+    mut stretch: Stretch,
+    at: &Place,
     most: usize,
-) -> Db<(Vec<Head>, Option<i64>)> {
-    let question = Question::new(client, sql, filter).await?;
+) -> Db<Meant> {
+    if let Place::Number(first) = at {
+        stretch.first = *first;
+    }
+    let question = Question::new(filter, lanes::known(client, sql).await?);
     let heads = scan::page(client, sql, &change.source(filter), stretch, Way::Up, STEP_EVENTS_MAX).await?;
     let mut next = heads.last().filter(|_| heads.len() == STEP_EVENTS_MAX).map(|head| head.seq + 1);
-    let answers = question.answers(client, sql, &heads).await?;
-    // A command about one lane sees that lane only; an erasure asks none, but what is erased is erased.
-    let fits = |head: &Head, views: &[posthaste_core::admin::LaneView]| match change {
-        Change::Erase => !head.is_erased,
-        _ => views.iter().any(|view| change.fits(view.state)),
-    };
+    let answers = views::of(client, sql, &question, &heads).await?;
     let pairs = heads.into_iter().zip(answers);
-    let meant = pairs.filter(|(head, views)| views.as_ref().is_some_and(|views| fits(head, views)));
-    let mut meant: Vec<Head> = meant.map(|(head, _)| head).collect();
-    if meant.len() > most {
-        next = Some(meant[most].seq);
-        meant.truncate(most);
+    let meant = pairs.filter(|(head, views)| views.as_ref().is_some_and(|views| change.means(head, views)));
+    let mut events: Vec<Head> = meant.map(|(head, _)| head).collect();
+    if events.len() > most {
+        next = Some(events[most].seq);
+        events.truncate(most);
     }
-    Ok((meant, next))
+    Ok(Meant { events, next: next.map(Place::Number) })
+}
+
+/// Takes one step, which begins with the lock of the lane's row: settles wait, and what was found does not
+/// change before it is changed.
+pub(super) async fn step(
+    tx: &Transaction<'_>,
+    sql: &PostgresSql,
+    (filter, change): (&Filter, &Change),
+    stretch: Stretch,
+    at: &Place,
+    most: usize,
+) -> Db<Step> {
+    let lane = filter.lane.as_ref().map_or("", |lane| lane.as_str());
+    if matches!(change, Change::Replay) {
+        hold_events(tx, sql).await?;
+    }
+    let locked = tx.query_typed_opt(&sql.lane_lock, &args![lane, SHARD]).await?;
+    let now = locked.map(|row| rows::time(&row, 0)).transpose()?.unwrap_or_default();
+    let Meant { events, next } = meant(tx.client(), sql, (filter, change), stretch, at, most).await?;
+    let changed = apply(tx, sql, lane, change, &events, now).await?;
+    Ok(Step { matched: events.len() as u64, changed, next })
 }
 
 /// Changes these events; the lane's row is locked. Answers how many.
-pub(super) async fn change(
+async fn apply(
     tx: &Transaction<'_>,
     sql: &PostgresSql,
     lane: &str,
@@ -110,33 +86,26 @@ pub(super) async fn change(
     now: Timestamp,
 ) -> Db<u64> {
     let seqs: Vec<i64> = meant.iter().map(|head| head.seq).collect();
-    let mut totals = Totals::default();
+    let mut were_dead = 0;
     let changed = match change {
-        Change::Redrive => {
-            let rows = tx.execute_typed(&sql.redrive, &args![lane, seqs, Stamp(now)]).await?;
-            totals.dead -= rows as i64;
-            totals.waiting += rows as i64;
-            rows
+        Change::Redrive => tx.execute_typed(&sql.redrive, &args![lane, seqs, Stamp(now)]).await?,
+        Change::Replay => replay(tx, sql, lane, seqs, now).await?,
+        Change::Discard { reason } => {
+            let were = tx.query_typed(&sql.discard, &args![lane, seqs, Stamp(now), *reason]).await?;
+            for row in &were {
+                were_dead += u64::from(row.try_get::<_, &str>(0)? == "dead");
+            }
+            were.len() as u64
         }
-        Change::Replay => {
-            let rows = replay(tx, sql, lane, seqs, now).await?;
-            totals.accepted += rows as i64;
-            totals.waiting += rows as i64;
-            rows
-        }
-        Change::Discard { reason } => discard(tx, sql, lane, seqs, reason, now, &mut totals).await?,
         Change::Bury { reason } => {
-            let (at, reason) = (Stamp(now), redact::clean(reason));
-            let rows = tx.execute_typed(&sql.bury, &args![lane, seqs, at, reason]).await?;
-            totals.waiting -= rows as i64;
-            totals.dead += rows as i64;
-            rows
+            tx.execute_typed(&sql.bury, &args![lane, seqs, Stamp(now), *reason]).await?
         }
         Change::Schedule { at } => {
             tx.execute_typed(&sql.schedule, &args![lane, seqs, Stamp(at.resolve(now))]).await?
         }
         Change::Erase => tx.execute_typed(&sql.erase, &args![seqs]).await?,
     };
+    let totals = change.totals(changed, were_dead);
     if totals != Totals::default() {
         add_totals(tx, sql, lane, totals).await?;
         let keys: HashSet<&str> = meant.iter().filter_map(|head| head.key.as_deref()).collect();
@@ -175,24 +144,6 @@ async fn replay(
         replay,
     ];
     Ok(tx.query_typed(&sql.park, &values).await?.len() as u64)
-}
-
-async fn discard(
-    tx: &Transaction<'_>,
-    sql: &PostgresSql,
-    lane: &str,
-    seqs: Vec<i64>,
-    reason: &str,
-    now: Timestamp,
-    totals: &mut Totals,
-) -> Db<u64> {
-    let were = tx.query_typed(&sql.discard, &args![lane, seqs, Stamp(now), redact::clean(reason)]).await?;
-    for row in &were {
-        let was_dead = row.try_get::<_, &str>(0)? == "dead";
-        *(if was_dead { &mut totals.dead } else { &mut totals.waiting }) -= 1;
-        totals.discarded += 1;
-    }
-    Ok(were.len() as u64)
 }
 
 /// Lets those go on who waited behind what was changed.

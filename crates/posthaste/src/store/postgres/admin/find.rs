@@ -1,16 +1,16 @@
 //! Looking for events, the newest first, with a bound on the work of each page.
 
 use posthaste_core::admin::{Filter, Found, LaneView, Page, Record};
+use posthaste_core::log::question::{Question, Source, Way};
 use posthaste_core::sql::PostgresSql;
 use posthaste_core::{Error, Result};
 use tokio_postgres::Client;
 
-use super::question::Question;
-use super::scan::{self, Source, Stretch, Way};
+use super::{lanes, scan, views};
+use crate::store::log::refusals::no_such_lane;
 use crate::store::postgres::error::Db;
 use crate::store::postgres::rows;
 use crate::store::postgres::value::args;
-use crate::store::refusals::no_such_lane;
 
 /// How many records a page has at most.
 const PAGE_RECORDS_MAX: u32 = 1_000;
@@ -39,17 +39,17 @@ pub(super) async fn find(
     page: &Page,
     below: i64,
 ) -> Db<Result<Found>> {
-    let question = Question::new(client, sql, filter).await?;
+    let question = Question::new(filter, lanes::known(client, sql).await?);
     if let Some(missing) = question.missing_lane() {
         return Ok(Err(no_such_lane(missing)));
     }
-    let mut stretch = Stretch::of(client, sql, filter).await?;
+    let mut stretch = scan::stretch(client, sql, filter).await?;
     stretch.last = stretch.last.min(below - 1);
     let size = page.size.clamp(1, PAGE_RECORDS_MAX) as usize;
     let (mut meant, mut looked_at, mut next) = (Vec::new(), 0, None);
     'pages: while looked_at < PAGE_EVENTS_MAX {
         let heads = scan::page(client, sql, &Source::of(filter), stretch, Way::Down, STEP_EVENTS).await?;
-        let answers = question.answers(client, sql, &heads).await?;
+        let answers = views::of(client, sql, &question, &heads).await?;
         for (head, views) in heads.iter().zip(answers) {
             if let Some(views) = views {
                 if meant.len() == size {

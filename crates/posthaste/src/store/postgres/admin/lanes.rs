@@ -2,36 +2,27 @@
 
 use std::collections::HashMap;
 
-use posthaste_core::admin::LaneStats;
+use posthaste_core::admin::{LaneState, LaneStats};
 use posthaste_core::lane::LaneName;
+use posthaste_core::log::question::{self, Head, KnownLane};
+use posthaste_core::log::spec::StoredSpec;
 use posthaste_core::sql::PostgresSql;
 use posthaste_core::time::Timestamp;
-use tokio_postgres::{Client, Row};
+use tokio_postgres::{Client, Row, Transaction};
 
+use crate::store::log::driver::Step;
+use crate::store::postgres::cursor::SHARD;
 use crate::store::postgres::error::Db;
 use crate::store::postgres::rows;
 use crate::store::postgres::snapshot::Snapshot;
 use crate::store::postgres::value::args;
-use crate::store::spec::StoredSpec;
 
 /// How many retried events of a lane are counted at every look.
 const RETRYING_MAX: i64 = 10_000;
 
-/// A lane as commands and filters need it.
-#[derive(Clone, Debug)]
-pub(super) struct KnownLane {
-    pub(super) name: LaneName,
-    pub(super) spec: StoredSpec,
-    pub(super) passed: Passed,
-    /// The tick of which it has passed all.
-    pub(super) tick: i64,
-    /// The tick of which it has passed a part.
-    pub(super) part_of: Option<i64>,
-}
-
 /// What a lane has passed: what one snapshot sees, and of what another sees that up to a number.
 #[derive(Clone, Debug)]
-pub(super) struct Passed {
+pub(in crate::store) struct Passed {
     pub(super) whole: String,
     pub(super) part: Option<String>,
     pub(super) position: i64,
@@ -39,6 +30,10 @@ pub(super) struct Passed {
     pub(super) from: i64,
     /// Above this is nothing that is passed.
     pub(super) to: i64,
+    /// The tick of which it has passed all.
+    pub(super) tick: i64,
+    /// The tick of which it has passed a part.
+    pub(super) part_of: Option<i64>,
 }
 
 impl Passed {
@@ -52,42 +47,52 @@ impl Passed {
         open.iter().map(u64::to_string).collect()
     }
 
-    /// Whether this event is passed. A snapshot that cannot be read has seen nothing.
-    pub(super) fn holds(&self, seq: i64, xid: u64) -> bool {
-        let sees = |text: &str| Snapshot::parse(text).is_some_and(|snapshot| snapshot.sees(xid));
-        sees(&self.whole) || (seq <= self.position && self.part.as_deref().is_some_and(sees))
-    }
-}
-
-impl KnownLane {
-    fn read(row: &Row, name: LaneName) -> Db<Self> {
-        let passed = Passed {
+    fn read(row: &Row) -> Db<Self> {
+        Ok(Self {
             position: row.try_get(13)?,
             whole: row.try_get(14)?,
             part: row.try_get(15)?,
             from: row.try_get(19)?,
             to: row.try_get(20)?,
-        };
-        Ok(Self {
-            name,
-            spec: StoredSpec::read(row.try_get(12)?),
-            passed,
             tick: row.try_get(21)?,
             part_of: row.try_get(22)?,
         })
     }
 }
 
+impl question::Passed for Passed {
+    /// A snapshot that cannot be read has seen nothing.
+    fn holds(&self, head: &Head) -> bool {
+        let sees = |text: &str| Snapshot::parse(text).is_some_and(|snapshot| snapshot.sees(head.xid));
+        sees(&self.whole) || (head.seq <= self.position && self.part.as_deref().is_some_and(sees))
+    }
+}
+
 /// Every lane, as commands and filters need it.
-pub(super) async fn known(client: &Client, sql: &PostgresSql) -> Db<Vec<KnownLane>> {
+pub(super) async fn known(client: &Client, sql: &PostgresSql) -> Db<Vec<KnownLane<Passed>>> {
     let mut lanes = Vec::new();
     for row in client.query_typed(&sql.lanes_all, &[]).await? {
         // A name that no lane can have was not written by us.
         if let Ok(name) = row.try_get::<_, &str>(0)?.parse() {
-            lanes.push(KnownLane::read(&row, name)?);
+            let spec = StoredSpec::read(row.try_get(12)?);
+            lanes.push(KnownLane { name, spec, passed: Passed::read(&row)? });
         }
     }
     Ok(lanes)
+}
+
+/// Puts these lanes into a state, but those that are being removed.
+pub(super) async fn set_state(
+    tx: &Transaction<'_>,
+    sql: &PostgresSql,
+    lanes: &[LaneName],
+    state: LaneState,
+) -> Db<Step> {
+    let mut changed = 0;
+    for name in lanes {
+        changed += tx.execute_typed(&sql.lane_state, &args![name.as_str(), SHARD, state.name()]).await?;
+    }
+    Ok(Step::changed(changed, None))
 }
 
 /// Every lane with its totals. Costs a few steps in an index per lane, however long the log is.

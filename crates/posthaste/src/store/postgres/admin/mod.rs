@@ -1,22 +1,24 @@
 //! The operator's side: looking, and commands, each in small steps and with a record of who gave it.
 
-mod apply;
 mod change;
+mod driver;
 mod find;
 mod inbox;
 mod lanes;
 mod prune;
-mod question;
 mod rebase;
+mod remove;
 pub(super) mod review;
 mod scan;
 mod seek;
+mod views;
 
 use posthaste_core::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Pace, Page};
 use posthaste_core::{BoxFuture, Result};
 
 use super::error::explain;
 use super::{PostgresStore, begin_looking, commit};
+use crate::store::log::command::carry_out;
 
 impl Admin for PostgresStore {
     fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
@@ -64,8 +66,8 @@ impl Admin for PostgresStore {
         Box::pin(async move {
             // A rebase rewrites the whole log in one statement, which gives no sign of life before it ends.
             let applied = match command {
-                Command::Rebase { .. } => self.command(filter, command, by, pace).await?,
-                command => self.connections.watched(self.command(filter, command, by, pace)).await?,
+                Command::Rebase { .. } => carry_out(self, filter, command, by, pace).await?,
+                command => self.connections.watched(carry_out(self, filter, command, by, pace)).await?,
             };
             // What was redriven, replayed or resumed is work.
             self.signal.ring();

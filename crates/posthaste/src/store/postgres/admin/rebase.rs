@@ -4,52 +4,48 @@
 //! database) these numbers mean other transactions, and what a tick sees is not what was delivered. So every event gets an
 //! id of this server, the ticks begin anew, and what not every lane has passed comes again. Nothing is skipped.
 
-use posthaste_core::admin::{Applied, Filter};
 use posthaste_core::{Error, Result};
-use tokio_postgres::Transaction;
+use tokio_postgres::{Client, Transaction};
 
-use super::apply::insert_note;
-use crate::store::audit::Note;
+use crate::store::log::driver::Step;
 use crate::store::postgres::error::{Db, explain};
+use crate::store::postgres::pool::Connection;
 use crate::store::postgres::value::args;
-use crate::store::postgres::{PostgresStore, begin, check, commit};
+use crate::store::postgres::{PostgresStore, begin, check};
 
 /// It takes as long as the log is; but producers that stay open are not waited for without end.
 const PATIENCE: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '60s'";
 
 impl PostgresStore {
-    pub(super) async fn rebase(
-        &self,
-        filter: &Filter,
-        upgraded: bool,
-        dry_run: bool,
-        note: Note,
-    ) -> Result<Applied> {
-        if filter.lane.is_some() {
-            return Err(Error::rejected("a rebase is about all lanes: they share the log that was moved"));
+    /// Refuses a rebase where the database is where it was filled.
+    pub(super) async fn demand_moved(&self, client: &Client) -> Result<()> {
+        match check::moved(client, &self.sql, self.prefix.as_str()).await? {
+            Some(_) => Ok(()),
+            None => Err(Error::rejected("this database is where it was filled; there is nothing to rebase")),
         }
-        let mut client = self.client().await?;
-        if check::moved(&client, &self.sql, self.prefix.as_str()).await?.is_none() {
-            return Err(Error::rejected("this database is where it was filled; there is nothing to rebase"));
-        }
-        let tx = begin(&mut client).await?;
-        let counted = if upgraded {
-            self.stay_as_upgraded(&tx).await?
-        } else if dry_run {
-            count(&tx, &self.sql.rebase_count).await.map_err(explain)?
-        } else {
-            self.move_in(&tx).await.map_err(explain)?
+    }
+
+    /// Counts how many events would come again, and leaves nothing behind.
+    pub(super) async fn count_rebase(&self, client: &mut Connection, upgraded: bool) -> Result<Step> {
+        self.demand_moved(client).await?;
+        let tx = begin(client).await?;
+        let counted = match upgraded {
+            true => self.stay_as_upgraded(&tx).await?,
+            false => count(&tx, &self.sql.rebase_count).await.map_err(explain)?,
         };
-        if dry_run {
-            // Nothing was changed, and nothing is kept.
-            tx.rollback().await.map_err(explain)?;
-            return Ok(Applied::new(counted, 0));
-        }
+        tx.rollback().await.map_err(explain)?;
+        Ok(Step::counted(counted, None))
+    }
+
+    /// Makes the database this server's own.
+    pub(super) async fn rebase(&self, tx: &Transaction<'_>, upgraded: bool) -> Result<Step> {
+        self.demand_moved(tx.client()).await?;
+        let counted = match upgraded {
+            true => self.stay_as_upgraded(tx).await?,
+            false => self.move_in(tx).await.map_err(explain)?,
+        };
         tx.execute_typed(&self.sql.rebase_done, &[]).await.map_err(explain)?;
-        let applied = Applied::new(counted, counted);
-        insert_note(tx.client(), &self.sql.audit_insert, &note, applied).await.map_err(explain)?;
-        commit(tx).await?;
-        Ok(applied)
+        Ok(Step::changed(counted, None))
     }
 
     /// Nothing has to change if every id was given before: pg_upgrade carries the counter of ids over.

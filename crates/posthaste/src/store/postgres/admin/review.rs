@@ -5,6 +5,7 @@ use posthaste_core::review::{AuditEntry, AuditFilter, AuditPicker, Audited, Dead
 use posthaste_core::{BoxFuture, Result};
 use tokio_postgres::{Client, Row};
 
+use crate::store::log::command::lane_of;
 use crate::store::postgres::PostgresStore;
 use crate::store::postgres::error::{Db, explain};
 use crate::store::postgres::rows;
@@ -37,7 +38,7 @@ impl Review for PostgresStore {
         let codes = async move {
             let filter = DeadCodes::question(filter)?;
             if filter.lane.is_some() {
-                self.lane_of(&filter).await?;
+                lane_of(self, &filter).await?;
             }
             let lane = filter.lane.as_ref().map(|lane| lane.as_str().to_owned());
             let values = args![lane, filter.code, filter.error, DeadCodes::EVENTS_MAX, DeadCodes::GROUPS_MAX];

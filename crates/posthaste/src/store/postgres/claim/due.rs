@@ -1,8 +1,9 @@
 //! Parked events whose time has come, what waits behind them, and which keys they hold.
 
+use posthaste_core::log::held::ToPark;
 use tokio_postgres::{Row, Transaction};
 
-use super::super::cursor::{SHARD, ToPark, Why};
+use super::super::cursor::SHARD;
 use super::super::error::Db;
 use super::super::rows;
 use super::super::value::{Stamp, args};
@@ -55,7 +56,7 @@ impl Claim<'_> {
         let seq: i64 = row.try_get(0)?;
         if rows::maybe_time(row, rows::EXPIRES_AT)?.is_some_and(|at| at <= self.now) {
             self.found.parked.insert(seq);
-            self.found.to_park.push(ToPark { seq, why: Why::Expired, is_parked: true });
+            self.found.to_park.push(ToPark::expired_again(seq));
             return Ok(Handed::Not);
         }
         let attempts: i64 = row.try_get(rows::MORE + 1)?;

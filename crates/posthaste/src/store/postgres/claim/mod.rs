@@ -12,12 +12,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use posthaste_core::Result;
+use posthaste_core::log::held::ToPark;
 use posthaste_core::sql::PostgresSql;
 use posthaste_core::store::{Claimed, Parcel, Room, Ticket};
 use posthaste_core::time::Timestamp;
 use tokio_postgres::{GenericClient, Row, Transaction};
 
-use super::cursor::{Cursor, SHARD, ToPark, Why, Window};
+use super::cursor::{Cursor, SHARD, Window};
 use super::error::{Db, explain};
 use super::rows::{self, LogRow};
 use super::value::args;
@@ -109,7 +110,7 @@ impl<'a> Claim<'a> {
     ) -> Self {
         let reading = cursor.lock();
         let parked_share = match room.events {
-            1 => u32::from(!reading.parked_had_it),
+            1 => u32::from(!reading.held.parked_had_it),
             events => events / 2,
         };
         let is_new_window = next.is_some();
@@ -132,8 +133,8 @@ impl<'a> Claim<'a> {
             limit: room,
             waiting: false,
             dead: false,
-            out: Arc::clone(&reading.out),
-            keys_behind: Arc::clone(&reading.keys_behind),
+            out: reading.held.out(),
+            keys_behind: reading.held.keys_behind(),
             has_stragglers: false,
             keys_held: HashMap::new(),
             answer: Vec::new(),
@@ -148,7 +149,7 @@ impl<'a> Claim<'a> {
                 done: Vec::new(),
                 parked: HashSet::new(),
                 to_park: Vec::new(),
-                parked_had_it: reading.parked_had_it,
+                parked_had_it: reading.held.parked_had_it,
                 is_partial: false,
                 has_parked: false,
             },
@@ -205,7 +206,7 @@ impl<'a> Claim<'a> {
             client.query_typed_opt(&self.sql.lane_claim, &args![lane, SHARD, self.cursor.epoch, run]).await?;
         let Some(row) = row else { return Ok(false) };
         (self.waiting, self.dead, self.now) = (row.try_get(0)?, row.try_get(1)?, rows::time(&row, 2)?);
-        Ok(!self.cursor.lock().is_broken)
+        Ok(!self.cursor.lock().held.is_broken)
     }
 
     /// The event with its payload, if there is room for that.
@@ -246,7 +247,7 @@ impl<'a> Claim<'a> {
         for seq in found.taken {
             reading.take(seq);
             if found.spoken_for.contains(&seq) {
-                reading.settle(seq, true);
+                reading.held.is_parked_already(seq);
             }
         }
         reading.done.extend(found.done);
@@ -254,20 +255,12 @@ impl<'a> Claim<'a> {
         if found.is_end {
             reading.end_window();
         }
-        reading.parked_had_it = found.parked_had_it;
         reading.has_parked = found.has_parked;
-        if !found.parked.is_empty() {
-            Arc::make_mut(&mut reading.out).extend(found.parked);
-        }
-        for parking in &found.to_park {
-            if let Why::Behind { key } = &parking.why {
-                *Arc::make_mut(&mut reading.keys_behind).entry(key.clone()).or_default() += 1;
-            }
-        }
-        reading.to_park.extend(found.to_park);
+        reading.held.parked_had_it = found.parked_had_it;
+        reading.held.claimed(found.parked, found.to_park);
         Answer {
             claimed: self.answer,
-            to_park: reading.to_park.len(),
+            to_park: reading.held.to_park(),
             is_partial: found.is_partial,
             is_end: found.is_end,
         }

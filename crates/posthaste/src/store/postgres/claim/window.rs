@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 
 use futures_util::TryStreamExt;
+use posthaste_core::log::held::ToPark;
+use posthaste_core::log::parking::Parking;
 use posthaste_core::store::Room;
 use posthaste_core::{Error, Result};
 use tokio_postgres::{GenericClient, Row, RowStream, Transaction};
 
-use super::super::cursor::{SHARD, ToPark, Why, Window};
+use super::super::cursor::{SHARD, Window};
 use super::super::error::{Db, explain};
 use super::super::rows;
 use super::super::value::args;
@@ -92,7 +94,7 @@ impl Claim<'_> {
             // No row about the lane: somebody else has it, and what comes is not for this lease.
             let Some(about) = About::read(&first).map_err(explain)? else { return Ok(true) };
             about.check()?;
-            if self.cursor.lock().is_broken {
+            if self.cursor.lock().held.is_broken {
                 return Ok(true);
             }
             if about.waiting || about.is_parked_beyond || (about.dead && self.cursor.blocks_on_dead()) {
@@ -276,9 +278,9 @@ impl Claim<'_> {
 
     /// Hands out one event of the log, or sets it aside; `false`: there is no room for it.
     async fn decide(&mut self, client: &(impl GenericClient + Sync), row: &Row, seq: i64) -> Db<bool> {
-        if let Some(why) = self.reason_to_park(row, seq)? {
+        if let Some(parking) = self.parking(row, seq)? {
             self.found.taken.push(seq);
-            self.found.to_park.push(ToPark { seq, why, is_parked: false });
+            self.found.to_park.push(parking);
             return Ok(true);
         }
         if self.is_full() {
@@ -290,19 +292,20 @@ impl Claim<'_> {
         Ok(true)
     }
 
-    fn reason_to_park(&self, row: &Row, seq: i64) -> Db<Option<Why>> {
+    /// How an event of the log is set aside; `None`: it may be handed out.
+    fn parking(&self, row: &Row, seq: i64) -> Db<Option<ToPark>> {
         if rows::maybe_time(row, rows::EXPIRES_AT)?.is_some_and(|at| at <= self.now) {
-            return Ok(Some(Why::Expired));
+            return Ok(Some(ToPark::of_log(seq, Parking::Expired)));
         }
         if let Some(at) = rows::maybe_time(row, rows::AVAILABLE_AT)?.filter(|at| *at > self.now) {
-            return Ok(Some(Why::Scheduled { at }));
+            return Ok(Some(ToPark::of_log(seq, Parking::Scheduled { at })));
         }
         if !self.cursor.is_ordered() {
             return Ok(None);
         }
         let Some(key) = row.try_get::<_, Option<&str>>(rows::KEY)? else { return Ok(None) };
         let waits = self.keys_behind.contains_key(key) || self.is_held(key, seq);
-        Ok(waits.then(|| Why::Behind { key: key.to_owned() }))
+        Ok(waits.then(|| ToPark::behind(seq, key.to_owned())))
     }
 }
 

@@ -1,167 +1,93 @@
-//! Commands that change events of a lane: redrive, replay, discard, erase; one step of each.
+//! Commands that change events of a lane, in a file: which events a step means, and what becomes of them.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use posthaste_core::admin::{EventState, Filter};
-use posthaste_core::redact;
+use posthaste_core::admin::Filter;
+use posthaste_core::log::change::Change;
+use posthaste_core::log::question::{Head, Question, Stretch, Way};
+use posthaste_core::log::totals::Totals;
 use posthaste_core::sql::SqliteSql;
-use posthaste_core::time::{Moment, Timestamp};
+use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
-use super::lanes;
-use super::question::Question;
-use super::scan::{Head, Source, Stretch, Way, walk};
+use super::scan::walk;
+use super::{lanes, views};
+use crate::store::log::driver::Place;
 use crate::store::sqlite::cursor::SHARD;
-use crate::store::totals::Totals;
 
-/// How many events one step changes: what a commit may hold up others for.
-pub(super) const STEP_CHANGES_MAX: usize = 1_000;
 /// How many events one step looks at.
 const STEP_EVENTS_MAX: usize = 5_000;
 
-/// What is done to each event.
-#[derive(Clone, Debug)]
-pub(super) enum Change {
-    Redrive,
-    Replay,
-    Discard { reason: String },
-    Bury { reason: String },
-    Schedule { at: Moment },
-    Erase,
+/// What one step means.
+pub(super) struct Meant {
+    pub(super) events: Vec<Head>,
+    /// Where the next step begins.
+    pub(super) next: Option<Place>,
 }
 
-impl Change {
-    /// Where its events are.
-    pub(super) fn source(&self, filter: &Filter) -> Source {
-        match (self, &filter.lane) {
-            (Self::Redrive, Some(lane)) if filter.ids.is_empty() => {
-                Source::Ended(Some(lane.as_str().to_owned()), EventState::Dead.name())
-            }
-            (Self::Discard { .. } | Self::Bury { .. } | Self::Schedule { .. }, Some(lane))
-                if filter.ids.is_empty() =>
-            {
-                Source::Parked(lane.as_str().to_owned())
-            }
-            _ => Source::of(filter),
-        }
-    }
-
-    /// Whether it does anything to an event in this state.
-    fn fits(&self, state: EventState) -> bool {
-        match self {
-            Self::Redrive => state == EventState::Dead,
-            Self::Replay => state == EventState::Delivered,
-            // Only what is parked: what the lane has not read yet cannot be given up one by one.
-            Self::Discard { .. } => {
-                state == EventState::Dead || (state.is_pending() && state != EventState::Pending)
-            }
-            Self::Bury { .. } => state.is_pending() && state != EventState::Pending,
-            Self::Schedule { .. } => matches!(state, EventState::Retrying | EventState::Scheduled),
-            Self::Erase => true,
-        }
-    }
-}
-
-/// How far a command has come.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Step<P = i64> {
-    pub(super) matched: u64,
-    pub(super) changed: u64,
-    /// Where the next step begins; `None`: there is none.
-    pub(super) next: Option<P>,
-}
-
-/// Counts what one step would change, or changes it: at most so many.
-pub(super) fn step(
+/// Finds what one step means: at most so many events.
+pub(super) fn meant(
     connection: &Connection,
     sql: &SqliteSql,
-    filter: &Filter,
-    change: &Change,
-    stretch: Stretch,
+    (filter, change): (&Filter, &Change),
+    mut stretch: Stretch,
+    at: &Place,
     most: usize,
-    now: Option<Timestamp>,
-) -> rusqlite::Result<Step> {
-    let question = Question::new(connection, sql, filter)?;
-    let (mut meant, mut looked_at, mut next) = (Vec::new(), 0, None);
+) -> rusqlite::Result<Meant> {
+    if let Place::Number(first) = at {
+        stretch.first = *first;
+    }
+    let question = Question::new(filter, lanes::known(connection, sql)?);
+    let (mut meant, mut looked_at) = (Meant { events: Vec::new(), next: None }, 0);
     walk(connection, sql, &change.source(filter), stretch, Way::Up, |head| {
-        if looked_at == STEP_EVENTS_MAX || meant.len() == most {
-            next = Some(head.seq);
+        if looked_at == STEP_EVENTS_MAX || meant.events.len() == most {
+            meant.next = Some(Place::Number(head.seq));
             return Ok(ControlFlow::Break(()));
         }
         looked_at += 1;
-        let views = question.answer(connection, sql, &head)?;
-        // A command about one lane sees that lane only; an erasure asks none.
-        let fits = views.is_some_and(|views| {
-            matches!(change, Change::Erase) || views.iter().any(|view| change.fits(view.state))
-        });
-        if fits && is_left(connection, sql, change, head.seq)? {
-            meant.push(head);
+        let views = views::of(connection, sql, &question, &head)?;
+        if views.is_some_and(|views| change.means(&head, &views)) {
+            meant.events.push(head);
         }
         Ok(ControlFlow::Continue(()))
     })?;
-    let matched = meant.len() as u64;
-    let changed = match now {
-        Some(now) => apply(connection, sql, filter, change, &meant, now)?,
-        None => 0,
-    };
-    Ok(Step { matched, changed, next })
+    Ok(meant)
 }
 
-/// Whether there is anything left to erase.
-fn is_left(connection: &Connection, sql: &SqliteSql, change: &Change, seq: i64) -> rusqlite::Result<bool> {
-    if !matches!(change, Change::Erase) {
-        return Ok(true);
-    }
-    let mut statement = connection.prepare_cached(&sql.event_look)?;
-    let length: Option<i64> = statement.query_row([seq], |row| row.get(14))?;
-    Ok(length.is_some())
-}
-
-fn apply(
+/// Changes these events; answers how many.
+pub(super) fn change(
     connection: &Connection,
     sql: &SqliteSql,
-    filter: &Filter,
-    change: &Change,
+    (filter, change): (&Filter, &Change),
     meant: &[Head],
     now: Timestamp,
 ) -> rusqlite::Result<u64> {
     let lane = filter.lane.as_ref().map_or("", |lane| lane.as_str());
     let at = now.as_micros();
-    let (mut changed, mut totals, mut keys) = (0, Totals::default(), HashSet::new());
+    let (mut changed, mut were_dead) = (0, 0);
     for head in meant {
-        let rows = match change {
-            Change::Redrive => {
-                let rows = connection.prepare_cached(&sql.redrive)?.execute((lane, head.seq, at))?;
-                totals.dead -= rows as i64;
-                totals.waiting += rows as i64;
+        changed += match change {
+            Change::Redrive => connection.prepare_cached(&sql.redrive)?.execute((lane, head.seq, at))?,
+            Change::Replay => replay(connection, sql, lane, head.seq, at)?,
+            Change::Discard { reason } => {
+                let (rows, was_dead) = discard(connection, sql, lane, head.seq, reason, at)?;
+                were_dead += u64::from(was_dead);
                 rows
             }
-            Change::Replay => {
-                let rows = replay(connection, sql, lane, head.seq, at)?;
-                totals.accepted += rows as i64;
-                totals.waiting += rows as i64;
-                rows
-            }
-            Change::Discard { reason } => discard(connection, sql, lane, head.seq, reason, at, &mut totals)?,
             Change::Bury { reason } => {
-                let values = (lane, head.seq, at, redact::clean(reason));
-                let rows = connection.prepare_cached(&sql.bury)?.execute(values)?;
-                totals.waiting -= rows as i64;
-                totals.dead += rows as i64;
-                rows
+                connection.prepare_cached(&sql.bury)?.execute((lane, head.seq, at, reason))?
             }
             Change::Schedule { at } => {
                 let due = at.resolve(now).as_micros();
                 connection.prepare_cached(&sql.schedule)?.execute((lane, head.seq, due))?
             }
             Change::Erase => erase(connection, sql, head.seq)?,
-        };
-        changed += rows as u64;
-        keys.extend(head.key.as_deref());
+        } as u64;
     }
-    debug_assert!(totals.add_up(), "{totals:?}");
+    let totals = change.totals(changed, were_dead);
     if totals != Totals::default() {
+        let keys: HashSet<&str> = meant.iter().filter_map(|head| head.key.as_deref()).collect();
         add_totals(connection, sql, lane, totals, now)?;
         promote(connection, sql, lane, keys, now)?;
     }
@@ -186,6 +112,7 @@ fn replay(
     Ok(rows)
 }
 
+/// Gives an event up; answers how many rows changed, and whether the event was dead.
 fn discard(
     connection: &Connection,
     sql: &SqliteSql,
@@ -193,16 +120,11 @@ fn discard(
     seq: i64,
     reason: &str,
     now: i64,
-    totals: &mut Totals,
-) -> rusqlite::Result<usize> {
+) -> rusqlite::Result<(usize, bool)> {
     let mut statement = connection.prepare_cached(&sql.parked_get)?;
     let was_dead = statement.query_row((lane, seq), |row| Ok(row.get::<_, String>(1)? == "dead"))?;
-    let values = (lane, seq, now, redact::clean(reason));
-    let rows = connection.prepare_cached(&sql.discard)?.execute(values)?;
-    let before = if was_dead { &mut totals.dead } else { &mut totals.waiting };
-    *before -= rows as i64;
-    totals.discarded += rows as i64;
-    Ok(rows)
+    let rows = connection.prepare_cached(&sql.discard)?.execute((lane, seq, now, reason))?;
+    Ok((rows, was_dead && rows > 0))
 }
 
 /// Overwrites a payload, also where it stood on its page.
@@ -221,6 +143,7 @@ pub(super) fn add_totals(
     totals: Totals,
     now: Timestamp,
 ) -> rusqlite::Result<()> {
+    debug_assert!(totals.add_up(), "{totals:?}");
     let Totals { accepted, delivered, waiting, dead, discarded, .. } = totals;
     let values = (lane, SHARD, accepted, delivered, waiting, dead, discarded, now.as_micros());
     connection.prepare_cached(&sql.lane_totals)?.execute(values)?;

@@ -3,14 +3,14 @@
 use std::ops::ControlFlow;
 
 use posthaste_core::admin::{Filter, Found, LaneView, Page, Record};
+use posthaste_core::log::question::{Head, Question, Source, Way};
 use posthaste_core::sql::SqliteSql;
 use posthaste_core::{Error, Result};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::question::Question;
-use super::scan::{Head, Source, Stretch, Way, walk};
-use crate::store::refusals::no_such_lane;
+use super::{lanes, scan, views};
+use crate::store::log::refusals::no_such_lane;
 use crate::store::sqlite::rows;
 
 /// How many records a page has at most.
@@ -38,21 +38,21 @@ pub(super) fn find(
     page: &Page,
     below: i64,
 ) -> rusqlite::Result<Result<Found>> {
-    let question = Question::new(connection, sql, filter)?;
+    let question = Question::new(filter, lanes::known(connection, sql)?);
     if let Some(missing) = question.missing_lane() {
         return Ok(Err(no_such_lane(missing)));
     }
-    let mut stretch = Stretch::of(connection, sql, filter)?;
+    let mut stretch = scan::stretch(connection, sql, filter)?;
     stretch.last = stretch.last.min(below - 1);
     let size = page.size.clamp(1, PAGE_RECORDS_MAX) as usize;
     let (mut found, mut looked_at, mut bytes, mut last_seen) = (Found::default(), 0, 0, below);
-    walk(connection, sql, &Source::of(filter), stretch, Way::Down, |head| {
+    scan::walk(connection, sql, &Source::of(filter), stretch, Way::Down, |head| {
         if looked_at == PAGE_EVENTS_MAX || bytes >= PAGE_BYTES_MAX {
             found.next = Some(last_seen.to_string());
             return Ok(ControlFlow::Break(()));
         }
         looked_at += 1;
-        if let Some(views) = question.answer(connection, sql, &head)? {
+        if let Some(views) = views::of(connection, sql, &question, &head)? {
             if found.records.len() == size {
                 found.next = Some(last_seen.to_string());
                 return Ok(ControlFlow::Break(()));

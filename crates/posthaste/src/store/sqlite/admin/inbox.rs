@@ -1,28 +1,25 @@
-//! Retention of what consumers remember, in small steps.
+//! Retention of what consumers remember in a file, in small steps.
 
 use posthaste_core::sql::SqliteSql;
 use posthaste_core::time::Timestamp;
 use rusqlite::Connection;
 
-use super::change::Step;
-use super::prune::STEP_ROWS_MAX;
-
-/// Where a prune begins: at the inbox. The idempotency records come after it.
-pub(super) const FIRST: i64 = 0;
-const RECORDS: i64 = 1;
+use crate::store::log::driver::{Place, Step};
 
 /// Removes the next old rows of the inbox, then old idempotency records.
-pub(super) fn prune_step(
+pub(super) fn step(
     connection: &Connection,
     sql: &SqliteSql,
-    at: i64,
+    at: &Place,
+    most: usize,
     before: Timestamp,
 ) -> rusqlite::Result<Step> {
+    let is_inbox = *at == Place::First;
     let (text, after) =
-        if at == FIRST { (&sql.inbox_prune, Some(RECORDS)) } else { (&sql.dedup_prune, None) };
-    let gone = connection.prepare_cached(text)?.execute((before.as_micros(), STEP_ROWS_MAX as i64))?;
-    let next = if gone == STEP_ROWS_MAX { Some(at) } else { after };
-    Ok(Step { matched: gone as u64, changed: gone as u64, next })
+        if is_inbox { (&sql.inbox_prune, Some(Place::Rest)) } else { (&sql.dedup_prune, None) };
+    let gone = connection.prepare_cached(text)?.execute((before.as_micros(), most as i64))?;
+    let next = if gone == most { Some(at.clone()) } else { after };
+    Ok(Step::changed(gone as u64, next))
 }
 
 /// Counts what would go.
@@ -33,5 +30,5 @@ pub(super) fn count(connection: &Connection, sql: &SqliteSql, before: Timestamp)
             connection.prepare_cached(text)?.query_row([before.as_micros()], |row| row.get(0))?;
         matched += count.unsigned_abs();
     }
-    Ok(Step { matched, changed: 0, next: None })
+    Ok(Step::counted(matched, None))
 }

@@ -1,27 +1,23 @@
 //! The lanes and their totals.
 
-use posthaste_core::admin::LaneStats;
+use posthaste_core::admin::{LaneState, LaneStats};
 use posthaste_core::lane::LaneName;
+use posthaste_core::log::question::KnownLane;
+use posthaste_core::log::spec::StoredSpec;
 use posthaste_core::sql::SqliteSql;
 use posthaste_core::time::Timestamp;
 use rusqlite::Connection;
 
-use crate::store::spec::StoredSpec;
+use super::driver::UpTo;
+use crate::store::log::driver::Step;
+use crate::store::sqlite::cursor::SHARD;
 use crate::store::sqlite::{log, rows};
 
 /// How many retried events of a lane are counted at every look.
 const RETRYING_MAX: i64 = 10_000;
 
-/// A lane as commands and filters need it.
-#[derive(Clone, Debug)]
-pub(super) struct KnownLane {
-    pub(super) name: LaneName,
-    pub(super) position: i64,
-    pub(super) spec: StoredSpec,
-}
-
 /// Every lane, as commands and filters need it.
-pub(super) fn known(connection: &Connection, sql: &SqliteSql) -> rusqlite::Result<Vec<KnownLane>> {
+pub(super) fn known(connection: &Connection, sql: &SqliteSql) -> rusqlite::Result<Vec<KnownLane<UpTo>>> {
     let mut lanes = Vec::new();
     let mut statement = connection.prepare_cached(&sql.lanes_all)?;
     let mut all = statement.query([])?;
@@ -29,10 +25,26 @@ pub(super) fn known(connection: &Connection, sql: &SqliteSql) -> rusqlite::Resul
         // A name that no lane can have was not written by us.
         if let Ok(name) = rows::text(row, 0)?.parse() {
             let spec = StoredSpec::read(&rows::text(row, 13)?);
-            lanes.push(KnownLane { name, position: row.get(6)?, spec });
+            lanes.push(KnownLane { name, spec, passed: UpTo(row.get(6)?) });
         }
     }
     Ok(lanes)
+}
+
+/// Puts these lanes into a state, but those that are being removed.
+pub(super) fn set_state(
+    connection: &Connection,
+    sql: &SqliteSql,
+    lanes: &[LaneName],
+    state: LaneState,
+    now: Timestamp,
+) -> rusqlite::Result<Step> {
+    let mut statement = connection.prepare_cached(&sql.lane_state)?;
+    let mut changed = 0;
+    for name in lanes {
+        changed += statement.execute((name.as_str(), SHARD, state.name(), now.as_micros()))? as u64;
+    }
+    Ok(Step::changed(changed, None))
 }
 
 /// Every lane with its totals. Costs a few steps in an index per lane, however long the log is.

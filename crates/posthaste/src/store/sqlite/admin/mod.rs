@@ -1,20 +1,22 @@
 //! The operator's side: looking, and commands, each in small steps and with a record of who gave it.
 
-mod apply;
 mod change;
+mod driver;
 mod find;
 mod inbox;
 mod lanes;
 mod prune;
-mod question;
+mod remove;
 pub(super) mod review;
 mod scan;
 mod seek;
+mod views;
 
 use posthaste_core::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Pace, Page};
 use posthaste_core::{BoxFuture, Result};
 
 use super::SqliteStore;
+use crate::store::log::command::carry_out;
 
 impl Admin for SqliteStore {
     fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
@@ -47,7 +49,7 @@ impl Admin for SqliteStore {
         pace: &'a Pace<'a>,
     ) -> BoxFuture<'a, Result<Applied>> {
         Box::pin(async move {
-            let applied = self.command(filter, command, by, pace).await?;
+            let applied = carry_out(self, filter, command, by, pace).await?;
             // What was redriven, replayed or resumed is work.
             self.signal.ring();
             Ok(applied)

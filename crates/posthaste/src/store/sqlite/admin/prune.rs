@@ -2,61 +2,40 @@
 
 use std::collections::BTreeMap;
 
-use posthaste_core::lane::LaneName;
+use posthaste_core::log::totals::Totals;
 use posthaste_core::sql::SqliteSql;
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, Row};
 
-use super::change::{Step, add_totals, promote};
+use super::change::{add_totals, promote};
 use super::lanes;
+use crate::store::log::driver::{Before, Place, Step};
 use crate::store::sqlite::{log, rows};
-use crate::store::totals::Totals;
 
-/// How many rows one step removes.
-pub(super) const STEP_ROWS_MAX: usize = 1_000;
 /// How many events one step of a dry run looks at.
 const COUNT_ROWS_MAX: i64 = 20_000;
-
-/// What may go: events taken in, and events dead or discarded, before these times.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Before {
-    pub(super) created: Option<Timestamp>,
-    pub(super) dead: Option<Timestamp>,
-}
-
-/// Where a prune is.
-#[derive(Clone, Debug)]
-pub(super) enum Place {
-    /// At its beginning.
-    First,
-    /// In what a lane has dead or discarded, after this one.
-    Over { lane: LaneName, dead_at: i64, seq: i64 },
-    /// In the log, after this number.
-    Events(i64),
-}
 
 /// First what is over in all lanes, with what they have of it; then what is old.
 pub(super) fn step(
     connection: &Connection,
     sql: &SqliteSql,
     before: Before,
-    rows: usize,
-    at: Place,
+    most: usize,
+    at: &Place,
     now: Timestamp,
-) -> rusqlite::Result<Step<Place>> {
-    let (matched, next) = match (at, before) {
-        (Place::Events(after), Before { created: Some(created), .. }) => {
-            let step = events_step(connection, sql, after, rows, created)?;
-            (step.matched, step.next.map(Place::Events))
+) -> rusqlite::Result<Step> {
+    let log = before.created.map(|_| Place::Number(0));
+    match (at, before) {
+        (Place::Number(after), Before { created: Some(created), .. }) => {
+            events_step(connection, sql, *after, most, created)
         }
-        (Place::Events(_), _) => (0, None),
-        (at, Before { dead: Some(dead), created }) => {
-            let (gone, next) = over_step(connection, sql, dead, at, rows, now)?;
-            (gone, next.or(created.map(|_| Place::Events(0))))
+        (Place::First | Place::Over { .. }, Before { dead: Some(dead), .. }) => {
+            let (gone, next) = over_step(connection, sql, dead, at, most, now)?;
+            Ok(Step::changed(gone, next.or(log)))
         }
-        (_, Before { created, .. }) => (0, created.map(|_| Place::Events(0))),
-    };
-    Ok(Step { matched, changed: matched, next })
+        (Place::First, _) => Ok(Step::changed(0, log)),
+        _ => Ok(Step::default()),
+    }
 }
 
 /// Looks at a part of what lanes have dead or discarded, and removes the events of which nobody needs anything any more, with what all
@@ -66,15 +45,15 @@ fn over_step(
     connection: &Connection,
     sql: &SqliteSql,
     before: Timestamp,
-    at: Place,
+    at: &Place,
     rows: usize,
     now: Timestamp,
 ) -> rusqlite::Result<(u64, Option<Place>)> {
     let (mut looked_at, mut gone) = (0, 0);
     for lane in lanes::known(connection, sql)? {
-        let after = match &at {
+        let after = match at {
             Place::Over { lane: begun, .. } if *begun > lane.name => continue,
-            Place::Over { lane: begun, dead_at, seq } if *begun == lane.name => (*dead_at, *seq),
+            Place::Over { lane: begun, dead_at, seq } if *begun == lane.name => (dead_at.as_micros(), *seq),
             _ => (i64::MIN, 0),
         };
         let over = over_rows(connection, sql, lane.name.as_str(), before, after, rows - looked_at)?;
@@ -82,7 +61,8 @@ fn over_step(
         let may_go = over.iter().filter(|row| row.may_go).map(|row| row.seq);
         gone += forget(connection, sql, may_go, now)?;
         if let Some(last) = over.last().filter(|_| looked_at == rows) {
-            return Ok((gone, Some(Place::Over { lane: lane.name, dead_at: last.dead_at, seq: last.seq })));
+            let dead_at = Timestamp::from_micros(last.dead_at);
+            return Ok((gone, Some(Place::Over { lane: lane.name, dead_at, seq: last.seq })));
         }
     }
     Ok((gone, None))
@@ -145,9 +125,7 @@ fn events_step(
     rows: usize,
     before: Timestamp,
 ) -> rusqlite::Result<Step> {
-    let Some(last) = last_passed(connection, sql)? else {
-        return Ok(Step { matched: 0, changed: 0, next: None });
-    };
+    let Some(last) = last_passed(connection, sql)? else { return Ok(Step::default()) };
     let seqs: Vec<i64> = {
         let mut statement = connection.prepare_cached(&sql.prune_step)?;
         let values = (after, last, before.as_micros(), rows as i64);
@@ -157,30 +135,29 @@ fn events_step(
     for seq in &seqs {
         delete.execute([seq])?;
     }
-    let next = if seqs.len() == rows { seqs.last().copied() } else { None };
-    Ok(Step { matched: seqs.len() as u64, changed: seqs.len() as u64, next })
+    let next = seqs.last().filter(|_| seqs.len() == rows).map(|last| Place::Number(*last));
+    Ok(Step::changed(seqs.len() as u64, next))
 }
 
 /// Counts what would go, a stretch at a time.
-pub(super) fn count_step(
+pub(super) fn count(
     connection: &Connection,
     sql: &SqliteSql,
-    after: i64,
     before: Before,
+    at: &Place,
 ) -> rusqlite::Result<Step> {
-    let none = Step { matched: 0, changed: 0, next: None };
-    let Some(last) = last_passed(connection, sql)? else { return Ok(none) };
+    let Some(last) = last_passed(connection, sql)? else { return Ok(Step::default()) };
+    let after = if let Place::Number(after) = at { *after } else { 0 };
     let after = after.max(log::before_first(connection, sql)?);
     let end = (after + COUNT_ROWS_MAX).min(last);
     if after >= end {
-        return Ok(none);
+        return Ok(Step::default());
     }
     // A time before all others where nothing was asked for.
     let micros = |time: Option<Timestamp>| time.map_or(i64::MIN, Timestamp::as_micros);
     let values = (after, end, micros(before.created), micros(before.dead));
     let count: i64 = connection.prepare_cached(&sql.prune_count)?.query_row(values, |row| row.get(0))?;
-    let next = (end < last).then_some(end);
-    Ok(Step { matched: count.unsigned_abs(), changed: 0, next })
+    Ok(Step::counted(count.unsigned_abs(), (end < last).then_some(Place::Number(end))))
 }
 
 /// The place that every lane has passed; `None` without lanes: then nobody has read anything, and everything stays.

@@ -2,13 +2,16 @@
 
 use posthaste_core::admin::{Actor, Applied, Filter, Page};
 use posthaste_core::lane::LaneName;
+use posthaste_core::log::question::KnownLane;
 use posthaste_core::review::{AuditEntry, AuditFilter, AuditPicker, Audited, DeadCodes, DeadGroup, Review};
 use posthaste_core::sql::SqliteSql;
 use posthaste_core::time::Timestamp;
 use posthaste_core::{BoxFuture, Result};
 use rusqlite::{Connection, Row};
 
-use super::lanes::{self, KnownLane};
+use super::driver::UpTo;
+use super::lanes;
+use crate::store::log::command::lane_of;
 use crate::store::sqlite::{SqliteStore, rows};
 
 impl Review for SqliteStore {
@@ -37,11 +40,12 @@ impl Review for SqliteStore {
         Box::pin(async move {
             let filter = DeadCodes::question(filter)?;
             if filter.lane.is_some() {
-                self.lane_of(&filter).await?;
+                lane_of(self, &filter).await?;
             }
             self.read(move |connection, sql| {
                 let mut codes = DeadCodes::default();
-                let is_meant = |lane: &KnownLane| filter.lane.as_ref().is_none_or(|name| *name == lane.name);
+                let is_meant =
+                    |lane: &KnownLane<UpTo>| filter.lane.as_ref().is_none_or(|name| *name == lane.name);
                 for lane in lanes::known(connection, sql)?.into_iter().filter(is_meant) {
                     add_groups(connection, sql, &lane.name, &filter, &mut codes)?;
                 }

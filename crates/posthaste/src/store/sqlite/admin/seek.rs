@@ -1,150 +1,113 @@
-//! Moving a lane to another place. Forward in steps, each with a record of what was never read; a relay may take the lane between two
-//! of them, and what it delivers then is not skipped.
+//! Moving a lane to another place in a file. Forward in steps; a relay may take the lane between two of them,
+//! and what it delivers then is not skipped.
 
-use posthaste_core::admin::{Applied, Filter, Pace, Seek};
 use posthaste_core::lane::LaneName;
+use posthaste_core::log::question::KnownLane;
+use posthaste_core::log::totals::Totals;
 use posthaste_core::sql::SqliteSql;
 use posthaste_core::time::Timestamp;
-use posthaste_core::{Result, redact};
 use rusqlite::Connection;
 
-use super::apply::write_note;
-use super::change::{Step, add_totals};
-use super::lanes::{self, KnownLane};
-use crate::store::audit::Note;
+use super::change::add_totals;
+use super::driver::UpTo;
+use super::lanes;
+use crate::store::log::driver::{Move, Place, Step, Why};
 use crate::store::sqlite::cursor::SHARD;
-use crate::store::sqlite::{SqliteStore, log};
-use crate::store::totals::Totals;
 
 /// How many numbers of the log one step looks at: what a commit may hold up others for.
 const STEP_NUMBERS: i64 = 20_000;
 
-/// Why a lane moves.
-#[derive(Clone, Debug)]
-enum Why {
-    /// Somebody wants it to go on from there: what was delivered beyond that comes again.
-    Seek,
-    /// What it has not read is too old.
-    Skip { reason: String },
-}
+type MoveInFile = Move<UpTo, i64>;
 
-impl SqliteStore {
-    pub(super) async fn seek(
-        &self,
-        filter: &Filter,
-        to: Seek,
-        dry_run: bool,
-        note: Note,
-        pace: &Pace<'_>,
-    ) -> Result<Applied> {
-        let lane = self.lane_of(filter).await?;
-        let place = self.read(move |connection, sql| place_of(connection, sql, to)).await?;
-        if place > lane.position {
-            return self.pass(lane, place, Why::Seek, dry_run, note, pace).await;
-        }
-        // What is only counted before it is done is not stopped half-way: the lane would move all the same.
-        let full = Pace::full();
-        let pace = if dry_run { pace } else { &full };
-        let counted = self.count_again(lane.clone(), place, note.clone(), pace).await?;
-        if dry_run {
-            return Ok(counted);
-        }
-        self.write(move |connection, sql, now| {
-            put(connection, sql, &lane.name, place, now)?;
-            // What was delivered beyond the old place is nothing special any more: what lies beyond the new one comes.
-            connection.prepare_cached(&sql.done_forget)?.execute((lane.name.as_str(), i64::MAX))?;
-            let applied = Applied::new(counted.matched, counted.matched);
-            write_note(&note, connection, sql, applied, now)?;
-            Ok(applied)
-        })
-        .await
-    }
-
-    pub(super) async fn skip(
-        &self,
-        filter: &Filter,
-        before: Timestamp,
-        reason: String,
-        dry_run: bool,
-        note: Note,
-        pace: &Pace<'_>,
-    ) -> Result<Applied> {
-        let lane = self.lane_of(filter).await?;
-        let place = self.read(move |connection, sql| log::before(connection, sql, before)).await?;
-        self.pass(lane, place, Why::Skip { reason }, dry_run, note, pace).await
-    }
-
-    /// Moves the lane forward, or counts what it would pass unread.
-    async fn pass(
-        &self,
-        lane: KnownLane,
-        place: i64,
-        why: Why,
-        dry_run: bool,
-        note: Note,
-        pace: &Pace<'_>,
-    ) -> Result<Applied> {
-        self.in_steps(dry_run, lane.position, note, pace, move |connection, sql, from, now| match now {
-            Some(now) => pass_step(connection, sql, &lane.name, place, &why, now),
-            None => {
-                let end = from.saturating_add(STEP_NUMBERS).min(place);
-                let mut matched = unread(connection, sql, &lane, from, end)?;
-                if end >= place && matches!(why, Why::Seek) {
-                    matched += done_beyond(connection, sql, &lane.name, place)?;
-                }
-                Ok(Step { matched, changed: 0, next: (end < place).then_some(end) })
-            }
-        })
-        .await
-    }
-
-    /// How much of what the lane wants comes again if it goes back.
-    async fn count_again(&self, lane: KnownLane, place: i64, note: Note, pace: &Pace<'_>) -> Result<Applied> {
-        self.in_steps(true, place, note, pace, move |connection, sql, from, _| {
-            let end = from.saturating_add(STEP_NUMBERS).min(lane.position);
-            let mut matched = unread(connection, sql, &lane, from, end)?;
-            if end >= lane.position {
-                matched += done_beyond(connection, sql, &lane.name, place)?;
-            }
-            Ok(Step { matched, changed: 0, next: (end < lane.position).then_some(end) })
-        })
-        .await
-    }
-}
-
-/// Moves the lane on by a part of the way from where it is now; not at all if it is further already.
-fn pass_step(
+/// Counts what the lane would pass unread, and with the last part what was delivered beyond its goal.
+pub(super) fn count(
     connection: &Connection,
     sql: &SqliteSql,
-    name: &LaneName,
-    place: i64,
-    why: &Why,
+    way: &MoveInFile,
+    at: &Place,
+) -> rusqlite::Result<Step> {
+    let (lane, goal) = (&way.lane, way.goal);
+    let from = number(at, lane.passed.0);
+    let end = from.saturating_add(STEP_NUMBERS).min(goal);
+    let mut matched = unread(connection, sql, lane, from, end)?;
+    if end >= goal && matches!(way.why, Why::Seek) {
+        matched += done_beyond(connection, sql, &lane.name, goal)?;
+    }
+    Ok(Step::counted(matched, (end < goal).then_some(Place::Number(end))))
+}
+
+/// Counts how much of what the lane wants comes again if it goes back.
+pub(super) fn count_again(
+    connection: &Connection,
+    sql: &SqliteSql,
+    way: &MoveInFile,
+    at: &Place,
+) -> rusqlite::Result<Step> {
+    let from = number(at, way.goal);
+    let end = from.saturating_add(STEP_NUMBERS).min(way.lane.passed.0);
+    let matched = unread(connection, sql, &way.lane, from, end)?;
+    Ok(Step::counted(matched, (end < way.lane.passed.0).then_some(Place::Number(end))))
+}
+
+fn number(at: &Place, first: i64) -> i64 {
+    if let Place::Number(number) = at { *number } else { first }
+}
+
+/// Moves the lane on by a part of the way from where it is now, or back to its goal.
+pub(super) fn step(
+    connection: &Connection,
+    sql: &SqliteSql,
+    way: &MoveInFile,
     now: Timestamp,
 ) -> rusqlite::Result<Step> {
+    if way.goal > way.lane.passed.0 {
+        return pass(connection, sql, way, now);
+    }
+    match way.why {
+        Why::Seek => {
+            let name = &way.lane.name;
+            let matched = way.again + done_beyond(connection, sql, name, way.goal)?;
+            put(connection, sql, name, way.goal, now)?;
+            // What was delivered beyond the old place is nothing special any more: what lies beyond the new one comes.
+            connection.prepare_cached(&sql.done_forget)?.execute((name.as_str(), i64::MAX))?;
+            Ok(Step::changed(matched, None))
+        }
+        Why::Skip { .. } => Ok(Step::default()),
+    }
+}
+
+/// Moves the lane forward by a part of the way; not at all if it is further already.
+fn pass(
+    connection: &Connection,
+    sql: &SqliteSql,
+    way: &MoveInFile,
+    now: Timestamp,
+) -> rusqlite::Result<Step> {
+    let (name, goal) = (&way.lane.name, way.goal);
     let known = lanes::known(connection, sql)?;
-    let Some(lane) = known.iter().find(|known| known.name == *name && known.position < place) else {
-        return Ok(Step { matched: 0, changed: 0, next: None });
+    let Some(lane) = known.iter().find(|known| known.name == *name && known.passed.0 < goal) else {
+        return Ok(Step::default());
     };
-    let end = lane.position.saturating_add(STEP_NUMBERS).min(place);
-    let skipped = unread(connection, sql, lane, lane.position, end)?;
+    let end = lane.passed.0.saturating_add(STEP_NUMBERS).min(goal);
+    let skipped = unread(connection, sql, lane, lane.passed.0, end)?;
     put(connection, sql, name, end, now)?;
     let count = i64::try_from(skipped).unwrap_or(i64::MAX);
     let totals = Totals { accepted: count, discarded: count, ..Totals::default() };
     add_totals(connection, sql, name.as_str(), totals, now)?;
     let (mut matched, mut forget) = (skipped, end);
-    match why {
-        Why::Seek if end == place => {
-            matched += done_beyond(connection, sql, name, place)?;
+    match &way.why {
+        Why::Seek if end == goal => {
+            matched += way.again + done_beyond(connection, sql, name, goal)?;
             forget = i64::MAX;
         }
         Why::Seek => {}
         Why::Skip { reason } => {
-            let values = (name.as_str(), SHARD, redact::clean(reason));
+            let values = (name.as_str(), SHARD, reason);
             connection.prepare_cached(&sql.lane_reason)?.execute(values)?;
         }
     }
     connection.prepare_cached(&sql.done_forget)?.execute((name.as_str(), forget))?;
-    Ok(Step { matched, changed: matched, next: (end < place).then_some(end) })
+    Ok(Step::changed(matched, (end < goal).then_some(Place::Number(end))))
 }
 
 /// Puts the lane there and ends its lease.
@@ -163,7 +126,7 @@ fn put(
 fn unread(
     connection: &Connection,
     sql: &SqliteSql,
-    lane: &KnownLane,
+    lane: &KnownLane<UpTo>,
     after: i64,
     last: i64,
 ) -> rusqlite::Result<u64> {
@@ -188,12 +151,4 @@ fn done_beyond(
     let mut statement = connection.prepare_cached(&sql.done_count)?;
     let count: i64 = statement.query_row((lane.as_str(), place), |row| row.get(0))?;
     Ok(count.unsigned_abs())
-}
-
-fn place_of(connection: &Connection, sql: &SqliteSql, to: Seek) -> rusqlite::Result<i64> {
-    match to {
-        Seek::Beginning => log::before_first(connection, sql),
-        Seek::Time(time) => log::before(connection, sql, time),
-        _ => log::last(connection, sql),
-    }
 }

@@ -12,18 +12,24 @@
 
 /// What is added to a lane's totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::store) struct Totals {
-    pub(in crate::store) accepted: i64,
-    pub(in crate::store) delivered: i64,
-    pub(in crate::store) waiting: i64,
-    pub(in crate::store) dead: i64,
-    pub(in crate::store) discarded: i64,
-    pub(in crate::store) replayed: i64,
+pub struct Totals {
+    /// Events meant for the lane that its place has passed.
+    pub accepted: i64,
+    /// Of these: acknowledged by the target.
+    pub delivered: i64,
+    /// Of these: parked and not dead.
+    pub waiting: i64,
+    /// Of these: dead.
+    pub dead: i64,
+    /// Of these: given up.
+    pub discarded: i64,
+    /// Deliveries after a redrive or a replay, outside the sum.
+    pub replayed: i64,
 }
 
 impl Totals {
     /// Whether they still add up after this.
-    pub(in crate::store) fn add_up(&self) -> bool {
+    pub fn add_up(&self) -> bool {
         self.accepted == self.delivered + self.waiting + self.dead + self.discarded
     }
 }
