@@ -21,7 +21,7 @@ use crate::{BoxFuture, Result};
 
 /// The relay's side of a store.
 pub trait Store: Send + Sync {
-    /// Takes a free shard of the lane, with a new epoch; creates the lane's row if it does not exist.
+    /// Takes the lane if it is free, with a new epoch; creates the lane's row if it does not exist.
     ///
     /// Free means: nobody owns it, its lease has ended by the store's clock, or the same `owner` held it before (whose
     /// earlier lease ends by that). `None`: somebody else holds it, or an operator paused it, or its address is retired.
@@ -47,7 +47,7 @@ pub trait Store: Send + Sync {
     /// Records outcomes in any order, parks failures, moves the place over the contiguous settled prefix and renews the
     /// lease, all or nothing. With no outcomes it only renews (and moves the place over what nobody wanted).
     ///
-    /// [`Standing::Lost`]: nothing was recorded. [`Then::GiveUp`]: the shard is free at once.
+    /// [`Standing::Lost`]: nothing was recorded. [`Then::GiveUp`]: the lane is free at once.
     fn settle<'a>(
         &'a self,
         lease: &'a Lease,
@@ -84,7 +84,7 @@ impl Owner {
     }
 }
 
-/// The right to drive one shard of a lane, until it is lost.
+/// The right to drive a lane, until it is lost.
 ///
 /// The store keeps its reading position inside ([`Lease::cursor`]); dropping the lease forgets it and changes nothing stored.
 pub struct Lease {
@@ -309,7 +309,7 @@ pub enum Then {
     Hold,
     /// It is renewed, and the lane's row says from now on how its target is: `None` active, `Some` unavailable and why.
     Report(Option<String>),
-    /// It ends: the shard is free at once.
+    /// It ends: the lane is free at once.
     GiveUp,
     /// It ends, and nobody takes it before an operator resumes the lane: its address is gone.
     Retire(String),

@@ -193,13 +193,16 @@ mod tests {
     fn every_field_of_the_filter_must_match() {
         let at = |micros| Some(Timestamp::from_micros(micros));
         let event = head(5, "order.paid");
-        let mut filter = Filter::default();
-        filter.event_type = Some("order.paid".to_owned());
-        filter.topic = Some("order.*".parse().unwrap());
-        filter.key = Some("k5".to_owned());
-        (filter.since, filter.until) = (at(5), at(6));
-        filter.lane = Some("mail".parse().unwrap());
-        filter.state = Some(EventState::Delivered);
+        let filter = Filter {
+            event_type: Some("order.paid".to_owned()),
+            topic: Some("order.*".parse().unwrap()),
+            key: Some("k5".to_owned()),
+            since: at(5),
+            until: at(6),
+            lane: Some("mail".parse().unwrap()),
+            state: Some(EventState::Delivered),
+            ..Filter::default()
+        };
         assert_eq!(seen(&filter, &event, Vec::new()).map(|views| views.len()), Some(1));
         let wrong: [fn(&mut Filter); 7] = [
             |filter| filter.event_type = Some("order".to_owned()),

@@ -60,7 +60,7 @@ const PLANNERS: [&str; 2] = [
 
 /// The look for something new as a statement with a name.
 const LOOK: &str =
-    "look (bigint, text, text, text[], bool, text, int, bigint, text, bigint, bigint, text, bigint)";
+    "look (bigint, text, text, text[], bool, text, bigint, text, bigint, bigint, text, bigint)";
 
 fn sql() -> PostgresSql {
     PostgresSql::new(&TablePrefix::default())
@@ -88,12 +88,12 @@ async fn explain_page(client: &Client, a: &str, b: &str, after: i64) -> String {
     let none = "00000000-0000-0000-0000-000000000000";
     client.batch_execute("DEALLOCATE ALL").await.unwrap();
     let prepare = format!(
-        "PREPARE page (text, int, bigint, text, bigint, text, bigint, text, text, text, bigint, bigint, bigint, text, text) AS {}",
+        "PREPARE page (text, bigint, text, bigint, text, bigint, text, text, text, bigint, bigint, bigint, text, text) AS {}",
         sql().window_page
     );
     client.batch_execute(&prepare).await.unwrap();
     let values =
-        format!("'main', 0, 1, 'run', 0, '{none}', 1, '{none}', '{a}', '{b}', {after}, 1000, 0, '3', '3'");
+        format!("'main', 1, 'run', 0, '{none}', 1, '{none}', '{a}', '{b}', {after}, 1000, 0, '3', '3'");
     explain(client, &format!("EXECUTE page ({values})")).await
 }
 
@@ -183,7 +183,7 @@ async fn ending_parked_events_costs_nothing_for_the_others_that_are_done() {
         FROM posthaste_events";
     client.batch_execute(fill).await.unwrap();
     let texts = [
-        ("ended (text, int, bigint[])", sql().unpark, "'main', 0, '{1,2,3}'"),
+        ("ended (text, bigint[])", sql().unpark, "'main', '{1,2,3}'"),
         ("passed (text, bigint[])", sql().done_forget, "'main', '{11,12,13}'"),
     ];
     for has_statistics in [false, true] {
@@ -310,22 +310,20 @@ async fn a_log_of_one_transaction_is_not_read_for_what_another_wrote() {
         (
             LOOK,
             sql().tick,
-            format!(
-                "1, '{token}', '{xmax}', '{{{open}}}', false, 'main', 0, 1, 'run', 100, 60000, '{a}', NULL"
-            ),
+            format!("1, '{token}', '{xmax}', '{{{open}}}', false, 'main', 1, 'run', 100, 60000, '{a}', NULL"),
         ),
         (
-            "page (text, int, bigint, text, bigint, text, bigint, text, text, text, bigint, bigint, bigint, text, text, text[])",
+            "page (text, bigint, text, bigint, text, bigint, text, text, text, bigint, bigint, bigint, text, text, text[])",
             sql().window_begin,
             format!(
-                "'main', 0, 1, 'run', 0, '{none}', 1, '{none}', '{a}', '{a}', 0, 1000, 60000, '{xmax}', '{xmax}', '{{{open}}}'"
+                "'main', 1, 'run', 0, '{none}', 1, '{none}', '{a}', '{a}', 0, 1000, 60000, '{xmax}', '{xmax}', '{{{open}}}'"
             ),
         ),
         ("lanes", sql().lanes_all, String::new()),
         (
-            "take (text, int, text, text, bigint, text)",
+            "take (text, text, text, bigint, text)",
             sql().lane_take,
-            "'main', 0, 'me', 'run', 1000000, '{}'".to_owned(),
+            "'main', 'me', 'run', 1000000, '{}'".to_owned(),
         ),
     ];
     // The first two are functions too.
@@ -430,7 +428,7 @@ async fn look(client: &Client) -> String {
     let (xmax, snap): (String, String) = (row.get(2), row.get(3));
     client.batch_execute("BEGIN").await.unwrap();
     let values =
-        format!("{id}, '{token}', '{xmax}', '{{}}', false, NULL, 0, NULL, NULL, 100, 0, '{snap}', NULL");
+        format!("{id}, '{token}', '{xmax}', '{{}}', false, NULL, NULL, NULL, 100, 0, '{snap}', NULL");
     let plan = explain(client, &format!("EXECUTE look ({values})")).await;
     client.batch_execute("ROLLBACK").await.unwrap();
     plan

@@ -34,8 +34,8 @@ const LOOK: &str = "known bigint, wanted bigint, tick bigint, token text, snap t
 const TICK: Function = Function {
     name: "tick",
     parameters: &[
-        "bigint", "text", "text", "text[]", "boolean", "text", "integer", "bigint", "text", "bigint",
-        "bigint", "text", "bigint",
+        "bigint", "text", "text", "text[]", "boolean", "text", "bigint", "text", "bigint", "bigint", "text",
+        "bigint",
     ],
     columns: &[PAGE, LOOK],
     body: include_str!("tick.sql"),
@@ -44,8 +44,8 @@ const TICK: Function = Function {
 const WINDOW_PAGE: Function = Function {
     name: "window_page",
     parameters: &[
-        "text", "integer", "bigint", "text", "bigint", "text", "bigint", "text", "text", "text", "bigint",
-        "bigint", "bigint", "text", "text",
+        "text", "bigint", "text", "bigint", "text", "bigint", "text", "text", "text", "bigint", "bigint",
+        "bigint", "text", "text",
     ],
     columns: &[PAGE],
     body: include_str!("window_page.sql"),
@@ -54,8 +54,8 @@ const WINDOW_PAGE: Function = Function {
 const WINDOW_BEGIN: Function = Function {
     name: "window_begin",
     parameters: &[
-        "text", "integer", "bigint", "text", "bigint", "text", "bigint", "text", "text", "text", "bigint",
-        "bigint", "bigint", "text", "text", "text[]",
+        "text", "bigint", "text", "bigint", "text", "bigint", "text", "text", "text", "bigint", "bigint",
+        "bigint", "text", "text", "text[]",
     ],
     columns: &[PAGE],
     body: include_str!("window_begin.sql"),
@@ -64,8 +64,8 @@ const WINDOW_BEGIN: Function = Function {
 const LANE_SETTLE: Function = Function {
     name: "lane_settle",
     parameters: &[
-        "text", "integer", "bigint", "text", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint",
-        "bigint[]", "text[]", "boolean", "boolean", "boolean", "text", "bigint", "bigint",
+        "text", "bigint", "text", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint[]",
+        "text[]", "boolean", "boolean", "boolean", "text", "bigint", "bigint",
     ],
     columns: &["state text, now timestamptz, is_wanted boolean, own_id text"],
     body: include_str!("lane_settle.sql"),

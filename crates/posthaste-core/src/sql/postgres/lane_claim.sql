@@ -1,3 +1,3 @@
 -- The lane as a claim sees it, if its lease still holds: whether something waits or is dead, and the time.
 SELECT waiting > 0, dead > 0, clock_timestamp()
-FROM {prefix}lanes WHERE lane = $1 AND shard = $2 AND epoch = $3 AND owner_run = $4
+FROM {prefix}lanes WHERE lane = $1 AND shard = 0 AND epoch = $2 AND owner_run = $3

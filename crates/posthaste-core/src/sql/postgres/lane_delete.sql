@@ -1,1 +1,1 @@
-DELETE FROM {prefix}lanes WHERE lane = $1 AND shard = $2 RETURNING epoch
+DELETE FROM {prefix}lanes WHERE lane = $1 AND shard = 0 RETURNING epoch

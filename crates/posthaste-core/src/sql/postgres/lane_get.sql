@@ -1,1 +1,1 @@
-SELECT spec FROM {prefix}lanes WHERE lane = $1 AND shard = $2
+SELECT spec FROM {prefix}lanes WHERE lane = $1 AND shard = 0

@@ -2,4 +2,4 @@
 UPDATE {prefix}lanes
 SET state = 'error', reason = 'being removed; repeat the removal to finish it', epoch = epoch + 1,
     owner_name = NULL, owner_run = NULL, lease_until = 'epoch', updated_at = clock_timestamp()
-WHERE lane = $1 AND shard = $2
+WHERE lane = $1 AND shard = 0

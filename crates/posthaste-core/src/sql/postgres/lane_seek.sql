@@ -1,5 +1,5 @@
 -- The epoch ends whatever lease is out: its relay reads its place anew.
 UPDATE {prefix}lanes
-SET tick_a = $3, tick_b = $4, position = $5, epoch = epoch + 1, owner_name = NULL, owner_run = NULL, lease_until = 'epoch',
+SET tick_a = $2, tick_b = $3, position = $4, epoch = epoch + 1, owner_name = NULL, owner_run = NULL, lease_until = 'epoch',
     stumbles = 0, updated_at = clock_timestamp()
-WHERE lane = $1 AND shard = $2
+WHERE lane = $1 AND shard = 0

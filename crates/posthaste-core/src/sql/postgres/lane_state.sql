@@ -1,3 +1,3 @@
 -- Half a lane is not brought back.
-UPDATE {prefix}lanes SET state = $3, reason = NULL, updated_at = clock_timestamp()
-WHERE lane = $1 AND shard = $2 AND NOT (state = 'error' AND coalesce(reason, '') LIKE 'being removed;%')
+UPDATE {prefix}lanes SET state = $2, reason = NULL, updated_at = clock_timestamp()
+WHERE lane = $1 AND shard = 0 AND NOT (state = 'error' AND coalesce(reason, '') LIKE 'being removed;%')

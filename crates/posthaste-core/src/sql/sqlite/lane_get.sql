@@ -1,2 +1,2 @@
 SELECT owner_run, lease_until, epoch, position, stumbles, state, waiting, dead, wanted_by, wanted_until, spec
-FROM {prefix}lanes WHERE lane = ?1 AND shard = ?2
+FROM {prefix}lanes WHERE lane = ?1 AND shard = 0

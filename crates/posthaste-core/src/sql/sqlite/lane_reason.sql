@@ -1,1 +1,1 @@
-UPDATE {prefix}lanes SET reason = ?3 WHERE lane = ?1 AND shard = ?2
+UPDATE {prefix}lanes SET reason = ?2 WHERE lane = ?1 AND shard = 0

@@ -79,7 +79,13 @@ pub(in crate::store) enum Work<P, G> {
     /// Removes what consumers remember from before this time.
     PruneInbox { before: Timestamp },
     /// Makes a database that was moved this server's own.
-    Rebase { upgraded: bool },
+    Rebase {
+        #[cfg_attr(
+            not(feature = "postgres"),
+            expect(dead_code, reason = "a file means the same wherever it is")
+        )]
+        upgraded: bool,
+    },
 }
 
 impl<P, G> Work<P, G> {
@@ -126,6 +132,10 @@ pub(in crate::store) enum Place {
     /// In the log: at this number, or after it, as the work has it.
     Number(i64),
     /// In the log, with so much of it before the end of the work.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(dead_code, reason = "SQLite asks in each step how far the lanes are")
+    )]
     Stretch(Stretch),
     /// In what a lane has dead or discarded, after this event.
     Over { lane: LaneName, dead_at: Timestamp, seq: i64 },

@@ -12,7 +12,7 @@ use posthaste_core::{Error, Result};
 use serde_json::json;
 use tokio_postgres::{Client, Transaction};
 
-use super::cursor::{Reading, SHARD, StoredPlace};
+use super::cursor::{Reading, StoredPlace};
 use super::error::{Db, explain};
 use super::tick::Tick;
 use super::value::{Stamp, args};
@@ -36,7 +36,7 @@ pub(super) enum Known {
 /// Looks whether the lane exists, and where it begins if not.
 pub(super) async fn look(client: &Client, sql: &PostgresSql, spec: &LaneSpec) -> Result<Known> {
     let name = spec.name.as_str();
-    let row = client.query_typed_opt(&sql.lane_get, &args![name, SHARD]).await.map_err(explain)?;
+    let row = client.query_typed_opt(&sql.lane_get, &args![name]).await.map_err(explain)?;
     if let Some(row) = row {
         return row.try_get(0).map(Known::Defined).map_err(explain);
     }
@@ -59,17 +59,11 @@ pub(super) async fn take(
     is_seen(tx, sql, owner, micros(spec.lease)).await?;
     if let Known::New(place) = known {
         hold_events(tx, sql).await?;
-        tx.execute_typed(
-            &sql.lane_insert,
-            &args![name, SHARD, place.tick_a, place.tick_b, place.position, column],
-        )
-        .await?;
+        tx.execute_typed(&sql.lane_insert, &args![name, place.tick_a, place.tick_b, place.position, column])
+            .await?;
     }
     let Some(row) = tx
-        .query_typed_opt(
-            &sql.lane_take,
-            &args![name, SHARD, owner.name, owner.run, micros(spec.lease), column],
-        )
+        .query_typed_opt(&sql.lane_take, &args![name, owner.name, owner.run, micros(spec.lease), column])
         .await?
     else {
         return Ok(None);
@@ -85,7 +79,7 @@ pub(super) async fn take(
         tx.execute_typed(&sql.audit_insert, &args![owner.name, via, REDEFINE, change, one, one]).await?;
     }
     // Nothing should be left of it; but a row that stays keeps its event from retention.
-    tx.execute_typed(&sql.done_forget_passed, &args![name, SHARD]).await?;
+    tx.execute_typed(&sql.done_forget_passed, &args![name]).await?;
     if row.try_get::<_, i64>(5)? > 0 {
         promote(tx, sql, spec).await?;
     }
@@ -120,7 +114,7 @@ pub(super) async fn want(
     owner: &Owner,
 ) -> Result<()> {
     let (name, column, lease) = (spec.name.as_str(), spec::column(spec), micros(spec.lease));
-    let clash = tx.query_typed_opt(&sql.lane_clash, &args![name, SHARD, owner.run, column, lease]).await;
+    let clash = tx.query_typed_opt(&sql.lane_clash, &args![name, owner.run, column, lease]).await;
     let clash = clash.and_then(|row| row.map(|row| row.try_get::<_, String>(0)).transpose());
     if let Some(other) = clash.map_err(explain)? {
         return Err(Error::conflict(format!(
@@ -130,7 +124,7 @@ pub(super) async fn want(
     }
     if owner.stays {
         tx.query_typed(&sql.share_lock, &[]).await.map_err(explain)?;
-        let wanted = tx.execute_typed(&sql.lane_want, &args![name, SHARD, owner.run, lease, column]).await;
+        let wanted = tx.execute_typed(&sql.lane_want, &args![name, owner.run, lease, column]).await;
         wanted.map_err(explain)?;
     }
     Ok(())
@@ -140,16 +134,16 @@ pub(super) async fn want(
 async fn promote(tx: &Transaction<'_>, sql: &PostgresSql, spec: &LaneSpec) -> Db<()> {
     let lane = spec.name.as_str();
     if spec.order != Order::PerKey {
-        return tx.execute_typed(&sql.promote_unordered, &args![lane, SHARD]).await.map(drop);
+        return tx.execute_typed(&sql.promote_unordered, &args![lane]).await.map(drop);
     }
-    let behind = tx.query_typed(&sql.keys_behind, &args![lane, SHARD]).await?;
+    let behind = tx.query_typed(&sql.keys_behind, &args![lane]).await?;
     let keys = behind.iter().map(|row| row.try_get(0)).collect::<Db<Vec<String>>>()?;
     if keys.is_empty() {
         return Ok(());
     }
     let now = Stamp(rows::time(&tx.query_typed_one(&sql.now, &[]).await?, 0)?);
     let blocks = spec.on_dead == OnDead::Block;
-    tx.execute_typed(&sql.promote, &args![lane, SHARD, keys, now, blocks]).await.map(drop)
+    tx.execute_typed(&sql.promote, &args![lane, keys, now, blocks]).await.map(drop)
 }
 
 /// Where a taken lane reads on.

@@ -15,8 +15,6 @@ use super::probe::Probe;
 use super::rhythm::Rhythm;
 use super::tick::Tick;
 
-/// Shards other than this come later; the column is there.
-pub(super) const SHARD: i32 = 0;
 /// The number of a place that stands at the end of its window.
 const END: i64 = i64::MAX;
 

@@ -4,7 +4,7 @@ use posthaste_core::log::parking::{ParkedRow, Parking};
 use posthaste_core::time::Timestamp;
 use tokio_postgres::{Row, Transaction};
 
-use super::cursor::{Cursor, SHARD};
+use super::cursor::Cursor;
 use super::error::Db;
 use super::value::{Stamp, args};
 
@@ -51,7 +51,6 @@ impl Changes {
         let (lane, is_ordered, replay) = (cursor.lane(), cursor.is_ordered(), false);
         let values = args![
             lane,
-            SHARD,
             cursor.epoch,
             is_ordered,
             self.now,

@@ -14,7 +14,7 @@ use posthaste_core::store::{Settled, Standing, Then};
 use posthaste_core::time::{Timestamp, micros};
 use tokio_postgres::{Client, Row, Transaction};
 
-use super::cursor::{Cursor, Passed, SHARD, StoredPlace};
+use super::cursor::{Cursor, Passed, StoredPlace};
 use super::error::Db;
 use super::parking::Changes;
 use super::rows;
@@ -132,19 +132,17 @@ impl<'a> Settle<'a> {
         if self.cursor.is_ordered() && !keys.is_empty() {
             let keys: Vec<String> = keys.into_iter().collect();
             let blocks = self.cursor.blocks_on_dead();
-            tx.execute_typed(&self.sql.promote, &args![self.cursor.lane(), SHARD, keys, Stamp(now), blocks])
-                .await?;
+            tx.execute_typed(&self.sql.promote, &args![self.cursor.lane(), keys, Stamp(now), blocks]).await?;
         }
         add_totals(tx, self.sql, self.cursor.lane(), totals).await?;
         Ok(Some(Recorded { standing: standing(&row)?, done, own_id: None }))
     }
 
     /// The values of `lane_settle.sql`.
-    fn lane_values(&self) -> [Arg<'_>; 18] {
+    fn lane_values(&self) -> [Arg<'_>; 17] {
         let (cursor, old, new) = (self.cursor, &self.old, &self.reached);
         args![
             self.lane,
-            SHARD,
             cursor.epoch,
             cursor.run,
             old.tick_a,
@@ -214,7 +212,7 @@ impl<'a> Settle<'a> {
         if self.plan.unpark.is_empty() {
             return Ok(done);
         }
-        for row in tx.query_typed(&self.sql.unpark, &args![self.lane, SHARD, self.plan.unpark]).await? {
+        for row in tx.query_typed(&self.sql.unpark, &args![self.lane, self.plan.unpark]).await? {
             totals.waiting -= 1;
             totals.delivered += 1;
             totals.replayed += i64::from(row.try_get::<_, bool>(1)?);
@@ -280,10 +278,7 @@ pub(super) async fn add_totals(
         return Ok(());
     }
     let Totals { accepted, delivered, waiting, dead, discarded, replayed } = totals;
-    tx.execute_typed(
-        &sql.lane_totals,
-        &args![lane, SHARD, accepted, delivered, waiting, dead, discarded, replayed],
-    )
-    .await
-    .map(drop)
+    tx.execute_typed(&sql.lane_totals, &args![lane, accepted, delivered, waiting, dead, discarded, replayed])
+        .await
+        .map(drop)
 }

@@ -4,7 +4,7 @@ use posthaste_core::sql::PostgresSql;
 use posthaste_core::{Error, Result};
 use tokio_postgres::{Client, Row};
 
-use super::cursor::{Cursor, SHARD};
+use super::cursor::Cursor;
 use super::error::{Db, explain};
 use super::home::Home;
 use super::probe::Probed;
@@ -92,9 +92,8 @@ impl Tick {
         let end = self.snapshot.xmax.to_string();
         let (lane, run) = (of.map(Cursor::lane), of.map(|cursor| cursor.run.as_str()));
         let (epoch, rows, since) = (of.map(|cursor| cursor.epoch), i64::from(rows), asking.home.since());
-        let values = args![
-            self.id, self.token, end, open, force, lane, SHARD, epoch, run, rows, self.low, self.text, since
-        ];
+        let values =
+            args![self.id, self.token, end, open, force, lane, epoch, run, rows, self.low, self.text, since];
         let page = asking.client.query_typed(&asking.sql.tick, &values).await.map_err(explain)?;
         let found = page.first().ok_or_else(|| Error::corrupt("a look was answered without a row"))?;
         self.check(asking, found)?;

@@ -10,7 +10,6 @@ use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::json;
 
-use super::cursor::SHARD;
 use super::log;
 use super::rows::lane_state;
 
@@ -52,7 +51,7 @@ pub(super) fn acquire(
     if !is_free(&row, spec, owner, now) {
         if owner.stays {
             let until = now.after(spec.lease).as_micros();
-            let values = (spec.name.as_str(), SHARD, &owner.run, now.as_micros(), until);
+            let values = (spec.name.as_str(), &owner.run, now.as_micros(), until);
             connection.prepare_cached(&sql.lane_want)?.execute(values)?;
         }
         return Ok(None);
@@ -64,7 +63,6 @@ pub(super) fn acquire(
     let stumbles = if is_stumble(connection, sql, spec, &row, now)? { row.stumbles + 1 } else { 1 };
     connection.prepare_cached(&sql.lane_take)?.execute((
         spec.name.as_str(),
-        SHARD,
         &owner.name,
         &owner.run,
         now.after(spec.lease).as_micros(),
@@ -98,7 +96,7 @@ fn lane_row(connection: &Connection, sql: &SqliteSql, spec: &LaneSpec) -> rusqli
             spec: row.get(10)?,
         })
     };
-    statement.query_row((spec.name.as_str(), SHARD), read).optional()
+    statement.query_row([spec.name.as_str()], read).optional()
 }
 
 fn make(
@@ -114,7 +112,7 @@ fn make(
     };
     let epoch: i64 = connection.query_row(&sql.epoch_floor_get, [], |row| row.get(0))?;
     let column = spec::column(spec);
-    let values = (spec.name.as_str(), SHARD, epoch, position, &column, now.as_micros());
+    let values = (spec.name.as_str(), epoch, position, &column, now.as_micros());
     connection.prepare_cached(&sql.lane_insert)?.execute(values)?;
     let state = LaneState::Active;
     Ok(LaneRow {
@@ -174,7 +172,7 @@ fn is_stumble(
         return Ok(false);
     }
     let unread = connection.prepare_cached(&sql.log_beyond)?.query_row([row.position], |row| row.get(0))?;
-    Ok(unread || connection.prepare_cached(&sql.due)?.exists((spec.name.as_str(), SHARD, now.as_micros()))?)
+    Ok(unread || connection.prepare_cached(&sql.due)?.exists((spec.name.as_str(), now.as_micros()))?)
 }
 
 /// Nobody waits behind nobody: whatever happened to the rows or to the lane's order, from here on it is right again.
@@ -187,9 +185,9 @@ fn promote(
     let (lane, now) = (spec.name.as_str(), now.as_micros());
     if spec.order == Order::PerKey {
         let blocks = spec.on_dead == OnDead::Block;
-        connection.prepare_cached(&sql.promote_all)?.execute((lane, SHARD, now, blocks))?;
+        connection.prepare_cached(&sql.promote_all)?.execute((lane, now, blocks))?;
     } else {
-        connection.prepare_cached(&sql.promote_unordered)?.execute((lane, SHARD, now))?;
+        connection.prepare_cached(&sql.promote_unordered)?.execute((lane, now))?;
     }
     Ok(())
 }

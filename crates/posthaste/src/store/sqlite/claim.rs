@@ -10,7 +10,7 @@ use posthaste_core::store::{Claimed, Parcel, Room, Ticket};
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::cursor::{Cursor, SHARD};
+use super::cursor::Cursor;
 use super::rows::{self, LogRow};
 
 /// How many rows of the log one claim looks at, so that a lane that wants little does not hold up the others.
@@ -119,7 +119,7 @@ impl<'a> Claim<'a> {
     /// Whether this lease still has the lane; begins the snapshot.
     fn lane_is_held(&mut self) -> rusqlite::Result<bool> {
         let mut statement = self.connection.prepare_cached(&self.sql.lane_get)?;
-        let mut rows = statement.query((self.cursor.lane(), SHARD))?;
+        let mut rows = statement.query([self.cursor.lane()])?;
         let Some(row) = rows.next()? else { return Ok(false) };
         self.waiting = row.get::<_, i64>(6)? > 0;
         self.dead = row.get::<_, i64>(7)? > 0;
@@ -135,7 +135,7 @@ impl<'a> Claim<'a> {
             return Ok(());
         }
         let mut statement = self.connection.prepare_cached(&self.sql.due)?;
-        let mut due = statement.query((self.cursor.lane(), SHARD, self.now))?;
+        let mut due = statement.query((self.cursor.lane(), self.now))?;
         while let Some(row) = due.next()? {
             let seq = row.get(0)?;
             if self.is_out(seq) {
@@ -202,12 +202,11 @@ impl<'a> Claim<'a> {
         let mut end = i64::MAX;
         if self.cursor.blocks_on_dead() && self.dead {
             let mut statement = self.connection.prepare_cached(&self.sql.key_dead_after)?;
-            let dead: Option<i64> =
-                statement.query_row((self.cursor.lane(), SHARD, key, head), |row| row.get(0))?;
+            let dead: Option<i64> = statement.query_row((self.cursor.lane(), key, head), |row| row.get(0))?;
             end = dead.unwrap_or(end);
         }
         let mut statement = self.connection.prepare_cached(&self.sql.followers)?;
-        let mut rows = statement.query((self.cursor.lane(), SHARD, key, head))?;
+        let mut rows = statement.query((self.cursor.lane(), key, head))?;
         while let Some(row) = rows.next()? {
             let seq: i64 = row.get(0)?;
             if rows::text_ref(row, 1)? != Some("behind") || seq > end || self.is_out(seq) {
@@ -233,8 +232,7 @@ impl<'a> Claim<'a> {
         }
         let ask = |sql: &str| -> rusqlite::Result<i64> {
             let mut statement = self.connection.prepare_cached(sql)?;
-            let first =
-                statement.query_row((self.cursor.lane(), SHARD, key), |row| row.get::<_, Option<i64>>(0))?;
+            let first = statement.query_row((self.cursor.lane(), key), |row| row.get::<_, Option<i64>>(0))?;
             Ok(first.unwrap_or(i64::MAX))
         };
         let mut first = if self.waiting { ask(&self.sql.key_first)? } else { i64::MAX };

@@ -7,9 +7,6 @@ use posthaste_core::log::held::Held;
 use posthaste_core::store::Lease;
 use posthaste_core::{Error, Result};
 
-/// Shards other than this come later; the column is there.
-pub(super) const SHARD: i64 = 0;
-
 /// What a lease carries.
 pub(super) struct Cursor {
     pub(super) spec: LaneSpec,

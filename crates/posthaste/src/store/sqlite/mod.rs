@@ -204,7 +204,8 @@ impl SqliteStore {
             lease.note_unrecorded();
         }
         self.waiting.claimed(lease.lane(), !answer.claimed.is_empty(), answer.is_partial);
-        if answer.to_park > TO_PARK_MAX && self.settle_events(lease, Vec::new(), Then::Hold).await? == Standing::Lost
+        if answer.to_park > TO_PARK_MAX
+            && self.settle_events(lease, Vec::new(), Then::Hold).await? == Standing::Lost
         {
             return Ok(Vec::new());
         }

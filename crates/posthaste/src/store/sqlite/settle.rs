@@ -13,7 +13,7 @@ use posthaste_core::store::{Settled, Standing, Then};
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::cursor::{Cursor, Reading, SHARD};
+use super::cursor::{Cursor, Reading};
 use super::rows::{self, lane_state};
 
 /// What a relay hands in.
@@ -80,7 +80,7 @@ fn lane_if_held(
         let is_wanted = row.get::<_, Option<bool>>(2)? == Some(true);
         Ok((lane_state(&row.get::<_, String>(0)?), row.get(1)?, is_wanted))
     };
-    let values = (cursor.lane(), SHARD, cursor.epoch, &cursor.run, now.as_micros());
+    let values = (cursor.lane(), cursor.epoch, &cursor.run, now.as_micros());
     statement.query_row(values, read).optional()
 }
 
@@ -127,7 +127,6 @@ impl Settle<'_> {
         let values = rusqlite::params![
             self.cursor.lane(),
             seq,
-            SHARD,
             row.state,
             row.attempts,
             row.available_at.map(Timestamp::as_micros),
@@ -215,7 +214,7 @@ impl Settle<'_> {
         let mut statement = self.connection.prepare_cached(&self.sql.promote)?;
         let (lane, now, blocks) = (self.cursor.lane(), self.now.as_micros(), self.cursor.blocks_on_dead());
         for key in &self.keys {
-            statement.execute((lane, SHARD, key, now, blocks))?;
+            statement.execute((lane, key, now, blocks))?;
         }
         Ok(())
     }
@@ -244,7 +243,6 @@ impl Settle<'_> {
         let lease_until = if ends { self.now } else { self.now.after(lease) };
         self.connection.prepare_cached(&self.sql.lane_settle)?.execute(rusqlite::params![
             self.cursor.lane(),
-            SHARD,
             self.cursor.epoch,
             self.cursor.run,
             self.reading.place,

@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant};
 
 use posthaste::ErrorKind;
-use posthaste::admin::{Actor, Command, Filter};
+use posthaste::admin::{Actor, Applied, Command, Filter};
 use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
+use posthaste::review::AuditEntry;
 use posthaste::store::{Owner, StoreOptions, Then, open_with};
+use posthaste::time::Timestamp;
 
 use crate::postgres_access::scope::{Scope, connect};
 
@@ -86,9 +88,10 @@ async fn the_limits_end_with_the_transaction() {
         .unwrap();
     let store = open_with(&scope.url, options(Duration::from_secs(7), Duration::from_secs(3))).await.unwrap();
     store.publish(vec![Envelope::new("x", "{}")]).await.unwrap();
-    // The record of a prune that is asked for nothing is a statement of its own, on the same connection.
-    let prune = Command::Prune { delivered_age: None, dead_age: None, dry_run: false };
-    store.apply(&Filter::default(), prune, &Actor::new("test", "test")).await.unwrap();
+    // What somebody else did is recorded by a statement of its own, on the same connection.
+    let (by, applied) = (Actor::new("test", "test"), Applied::new(1, 1));
+    let entry = AuditEntry::new(0, Timestamp::default(), by, "key-add", "{}", applied);
+    assert!(store.record(&entry).await.unwrap());
     let rows = watcher.query("SELECT statement, lock, idle FROM seen", &[]).await.unwrap();
     let seen: Vec<[String; 3]> = rows.iter().map(|row| [row.get(0), row.get(1), row.get(2)]).collect();
     assert_eq!(seen, [["7s", "3s", "5s"], ["0", "0", "0"]]);

@@ -13,7 +13,6 @@ use tokio_postgres::{Client, Transaction};
 use super::{lanes, scan, views};
 use crate::store::log::driver::{Place, Step};
 use crate::store::postgres::acquire::hold_events;
-use crate::store::postgres::cursor::SHARD;
 use crate::store::postgres::error::Db;
 use crate::store::postgres::rows;
 use crate::store::postgres::settle::add_totals;
@@ -69,7 +68,7 @@ pub(super) async fn step(
     if matches!(change, Change::Replay) {
         hold_events(tx, sql).await?;
     }
-    let locked = tx.query_typed_opt(&sql.lane_lock, &args![lane, SHARD]).await?;
+    let locked = tx.query_typed_opt(&sql.lane_lock, &args![lane]).await?;
     let now = locked.map(|row| rows::time(&row, 0)).transpose()?.unwrap_or_default();
     let Meant { events, next } = meant(tx.client(), sql, (filter, change), stretch, at, most).await?;
     let changed = apply(tx, sql, lane, change, &events, now).await?;
@@ -129,7 +128,6 @@ async fn replay(
     let available_at = vec![at; count];
     let values = args![
         lane,
-        SHARD,
         epoch,
         is_ordered,
         at,
@@ -158,7 +156,5 @@ pub(super) async fn promote(
     let Some(known) = known.iter().find(|known| known.name.as_str() == lane && known.spec.is_ordered) else {
         return Ok(());
     };
-    tx.execute_typed(&sql.promote, &args![lane, SHARD, keys, Stamp(now), known.spec.blocks_on_dead])
-        .await
-        .map(drop)
+    tx.execute_typed(&sql.promote, &args![lane, keys, Stamp(now), known.spec.blocks_on_dead]).await.map(drop)
 }

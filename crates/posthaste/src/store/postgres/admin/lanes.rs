@@ -11,7 +11,6 @@ use posthaste_core::time::Timestamp;
 use tokio_postgres::{Client, Row, Transaction};
 
 use crate::store::log::driver::Step;
-use crate::store::postgres::cursor::SHARD;
 use crate::store::postgres::error::Db;
 use crate::store::postgres::rows;
 use crate::store::postgres::snapshot::Snapshot;
@@ -90,7 +89,7 @@ pub(super) async fn set_state(
 ) -> Db<Step> {
     let mut changed = 0;
     for name in lanes {
-        changed += tx.execute_typed(&sql.lane_state, &args![name.as_str(), SHARD, state.name()]).await?;
+        changed += tx.execute_typed(&sql.lane_state, &args![name.as_str(), state.name()]).await?;
     }
     Ok(Step::changed(changed, None))
 }

@@ -6,7 +6,6 @@ use tokio_postgres::{Client, Transaction};
 
 use super::prune::STEP_ROWS_MAX;
 use crate::store::log::driver::{Place, Step};
-use crate::store::postgres::cursor::SHARD;
 use crate::store::postgres::error::Db;
 use crate::store::postgres::value::args;
 
@@ -20,14 +19,14 @@ pub(super) async fn count(client: &Client, sql: &PostgresSql, lane: &LaneName) -
 pub(super) async fn step(tx: &Transaction<'_>, sql: &PostgresSql, lane: &LaneName, at: &Place) -> Db<Step> {
     let name = lane.as_str();
     if *at == Place::First {
-        tx.execute_typed(&sql.lane_removing, &args![name, SHARD]).await?;
+        tx.execute_typed(&sql.lane_removing, &args![name]).await?;
         tx.execute_typed(&sql.done_forget_all, &args![name]).await?;
     }
     let rows = tx.execute_typed(&sql.lane_parked_delete, &args![name, STEP_ROWS_MAX]).await?;
     if rows == STEP_ROWS_MAX.unsigned_abs() {
         return Ok(Step::changed(rows, Some(Place::Rest)));
     }
-    if let Some(row) = tx.query_typed_opt(&sql.lane_delete, &args![name, SHARD]).await? {
+    if let Some(row) = tx.query_typed_opt(&sql.lane_delete, &args![name]).await? {
         let epoch: i64 = row.try_get(0)?;
         tx.execute_typed(&sql.epoch_floor_raise, &args![epoch]).await?;
     }

@@ -11,7 +11,7 @@ use tokio_postgres::{Client, Transaction};
 use super::lanes::{self, Passed};
 use crate::store::log::driver::{Move, Place, Step, Why};
 use crate::store::postgres::acquire::hold_events;
-use crate::store::postgres::cursor::{SHARD, StoredPlace};
+use crate::store::postgres::cursor::StoredPlace;
 use crate::store::postgres::error::{Db, explain};
 use crate::store::postgres::log;
 use crate::store::postgres::settle::add_totals;
@@ -146,7 +146,7 @@ async fn done_beyond(client: &Client, sql: &PostgresSql, lane: &KnownLane<Passed
 pub(super) async fn step(tx: &Transaction<'_>, sql: &PostgresSql, way: &MoveOnServer) -> Db<Option<Step>> {
     let (goal, name) = (&way.goal, way.lane.name.as_str());
     hold_events(tx, sql).await?;
-    tx.query_typed_opt(&sql.lane_lock, &args![name, SHARD]).await?;
+    tx.query_typed_opt(&sql.lane_lock, &args![name]).await?;
     // Read again: it may have moved since.
     let known = lanes::known(tx.client(), sql).await?;
     let Some(lane) = known.into_iter().find(|known| known.name == way.lane.name) else { return Ok(None) };
@@ -167,7 +167,7 @@ pub(super) async fn step(tx: &Transaction<'_>, sql: &PostgresSql, way: &MoveOnSe
         Why::Seek if is_end => {
             matched += way.again + done_beyond(tx.client(), sql, &lane, goal).await?;
             let place = &goal.place;
-            let values = args![name, SHARD, place.tick_a, place.tick_b, place.position];
+            let values = args![name, place.tick_a, place.tick_b, place.position];
             tx.execute_typed(&sql.lane_seek, &values).await?;
             // What was delivered beyond the old place is nothing special any more: what lies beyond the new one comes.
             tx.execute_typed(&sql.done_forget_all, &args![name]).await?;
@@ -177,8 +177,8 @@ pub(super) async fn step(tx: &Transaction<'_>, sql: &PostgresSql, way: &MoveOnSe
                 Why::Skip { reason } => Some(reason.as_str()),
                 Why::Seek => None,
             };
-            tx.execute_typed(&sql.lane_skip, &args![name, SHARD, goal.tick.id, end, reason]).await?;
-            tx.execute_typed(&sql.done_forget_passed, &args![name, SHARD]).await?;
+            tx.execute_typed(&sql.lane_skip, &args![name, goal.tick.id, end, reason]).await?;
+            tx.execute_typed(&sql.done_forget_passed, &args![name]).await?;
         }
     }
     let count = i64::try_from(skipped).unwrap_or(i64::MAX);

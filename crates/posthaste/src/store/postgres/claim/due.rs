@@ -3,7 +3,6 @@
 use posthaste_core::log::held::ToPark;
 use tokio_postgres::{Row, Transaction};
 
-use super::super::cursor::SHARD;
 use super::super::error::Db;
 use super::super::rows;
 use super::super::value::{Stamp, args};
@@ -29,7 +28,7 @@ impl Claim<'_> {
         }
         let out: Vec<i64> = self.out.iter().copied().collect();
         let (lane, limit) = (self.cursor.lane(), i64::from(self.limit.events.min(ROWS_MAX)));
-        let due = tx.query_typed(&self.sql.due, &args![lane, SHARD, Stamp(self.now), out, limit]).await?;
+        let due = tx.query_typed(&self.sql.due, &args![lane, Stamp(self.now), out, limit]).await?;
         self.look_up_keys(tx, &due).await?;
         for row in &due {
             let seq: i64 = row.try_get(0)?;
@@ -88,8 +87,7 @@ impl Claim<'_> {
         }
         let (lane, blocks) = (self.cursor.lane(), self.cursor.blocks_on_dead() && self.dead);
         let limit = left.min(i64::from(ROWS_MAX));
-        let behind =
-            tx.query_typed(&self.sql.followers, &args![lane, SHARD, key, head, blocks, limit]).await?;
+        let behind = tx.query_typed(&self.sql.followers, &args![lane, key, head, blocks, limit]).await?;
         for row in &behind {
             if row.try_get::<_, &str>(rows::MORE)? != "behind" || self.is_out(row.try_get(0)?) {
                 break;
@@ -119,9 +117,7 @@ impl Claim<'_> {
         if keys.is_empty() {
             return Ok(());
         }
-        for row in
-            tx.query_typed(&self.sql.keys_first, &args![self.cursor.lane(), SHARD, keys, asks_dead]).await?
-        {
+        for row in tx.query_typed(&self.sql.keys_first, &args![self.cursor.lane(), keys, asks_dead]).await? {
             self.keys_held.insert(row.try_get(0)?, row.try_get(1)?);
         }
         Ok(())

@@ -18,7 +18,7 @@ use posthaste_core::store::{Claimed, Parcel, Room, Ticket};
 use posthaste_core::time::Timestamp;
 use tokio_postgres::{GenericClient, Row, Transaction};
 
-use super::cursor::{Cursor, SHARD, Window};
+use super::cursor::{Cursor, Window};
 use super::error::{Db, explain};
 use super::rows::{self, LogRow};
 use super::value::args;
@@ -202,8 +202,7 @@ impl<'a> Claim<'a> {
     /// Whether this lease still has the lane.
     async fn lane_is_held(&mut self, client: &(impl GenericClient + Sync)) -> Db<bool> {
         let (lane, run) = (self.cursor.lane(), self.cursor.run.as_str());
-        let row =
-            client.query_typed_opt(&self.sql.lane_claim, &args![lane, SHARD, self.cursor.epoch, run]).await?;
+        let row = client.query_typed_opt(&self.sql.lane_claim, &args![lane, self.cursor.epoch, run]).await?;
         let Some(row) = row else { return Ok(false) };
         (self.waiting, self.dead, self.now) = (row.try_get(0)?, row.try_get(1)?, rows::time(&row, 2)?);
         Ok(!self.cursor.lock().held.is_broken)

@@ -9,7 +9,7 @@ use posthaste_core::store::Room;
 use posthaste_core::{Error, Result};
 use tokio_postgres::{GenericClient, Row, RowStream, Transaction};
 
-use super::super::cursor::{SHARD, Window};
+use super::super::cursor::Window;
 use super::super::error::{Db, explain};
 use super::super::rows;
 use super::super::value::args;
@@ -212,7 +212,6 @@ impl Claim<'_> {
         let (from, to) = (a.snapshot.xmax.to_string(), b.snapshot.xmax.to_string());
         let values = args![
             lane,
-            SHARD,
             cursor.epoch,
             run,
             a.id,

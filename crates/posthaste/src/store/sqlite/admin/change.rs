@@ -14,7 +14,6 @@ use rusqlite::{Connection, params};
 use super::scan::walk;
 use super::{lanes, views};
 use crate::store::log::driver::Place;
-use crate::store::sqlite::cursor::SHARD;
 
 /// How many events one step looks at.
 const STEP_EVENTS_MAX: usize = 5_000;
@@ -102,7 +101,7 @@ fn replay(
     now: i64,
 ) -> rusqlite::Result<usize> {
     let none = None::<i64>;
-    let values = params![lane, seq, SHARD, "retrying", 0, now, 0, none, none, none, none, true];
+    let values = params![lane, seq, "retrying", 0, now, 0, none, none, none, none, true];
     let mut statement = connection.prepare_cached(&sql.park)?;
     let mut parked = statement.query(values)?;
     let mut rows = 0;
@@ -145,7 +144,7 @@ pub(super) fn add_totals(
 ) -> rusqlite::Result<()> {
     debug_assert!(totals.add_up(), "{totals:?}");
     let Totals { accepted, delivered, waiting, dead, discarded, .. } = totals;
-    let values = (lane, SHARD, accepted, delivered, waiting, dead, discarded, now.as_micros());
+    let values = (lane, accepted, delivered, waiting, dead, discarded, now.as_micros());
     connection.prepare_cached(&sql.lane_totals)?.execute(values)?;
     Ok(())
 }
@@ -164,7 +163,7 @@ pub(super) fn promote<'a>(
     };
     let mut statement = connection.prepare_cached(&sql.promote)?;
     for key in keys {
-        statement.execute((lane, SHARD, key, now.as_micros(), known.spec.blocks_on_dead))?;
+        statement.execute((lane, key, now.as_micros(), known.spec.blocks_on_dead))?;
     }
     Ok(())
 }

@@ -10,7 +10,6 @@ use rusqlite::Connection;
 
 use super::driver::UpTo;
 use crate::store::log::driver::Step;
-use crate::store::sqlite::cursor::SHARD;
 use crate::store::sqlite::{log, rows};
 
 /// How many retried events of a lane are counted at every look.
@@ -42,7 +41,7 @@ pub(super) fn set_state(
     let mut statement = connection.prepare_cached(&sql.lane_state)?;
     let mut changed = 0;
     for name in lanes {
-        changed += statement.execute((name.as_str(), SHARD, state.name(), now.as_micros()))? as u64;
+        changed += statement.execute((name.as_str(), state.name(), now.as_micros()))? as u64;
     }
     Ok(Step::changed(changed, None))
 }

@@ -6,7 +6,6 @@ use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::store::log::driver::{Place, Step};
-use crate::store::sqlite::cursor::SHARD;
 
 /// Counts what the lane has parked.
 pub(super) fn count(connection: &Connection, sql: &SqliteSql, lane: &LaneName) -> rusqlite::Result<Step> {
@@ -33,7 +32,7 @@ pub(super) fn step(
         return Ok(Step::changed(rows as u64, Some(Place::Rest)));
     }
     let mut delete = connection.prepare_cached(&sql.lane_delete)?;
-    let epoch: Option<i64> = delete.query_row((lane.as_str(), SHARD), |row| row.get(0)).optional()?;
+    let epoch: Option<i64> = delete.query_row([lane.as_str()], |row| row.get(0)).optional()?;
     if let Some(epoch) = epoch {
         connection.prepare_cached(&sql.epoch_floor_raise)?.execute([epoch])?;
     }
@@ -42,7 +41,7 @@ pub(super) fn step(
 
 /// Nobody drives the lane from here on.
 fn begin(connection: &Connection, sql: &SqliteSql, lane: &LaneName, now: Timestamp) -> rusqlite::Result<()> {
-    let values = (lane.as_str(), SHARD, now.as_micros());
+    let values = (lane.as_str(), now.as_micros());
     connection.prepare_cached(&sql.lane_removing)?.execute(values)?;
     connection.prepare_cached(&sql.done_forget)?.execute((lane.as_str(), i64::MAX)).map(drop)
 }

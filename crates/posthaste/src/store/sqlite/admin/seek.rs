@@ -12,7 +12,6 @@ use super::change::add_totals;
 use super::driver::UpTo;
 use super::lanes;
 use crate::store::log::driver::{Move, Place, Step, Why};
-use crate::store::sqlite::cursor::SHARD;
 
 /// How many numbers of the log one step looks at: what a commit may hold up others for.
 const STEP_NUMBERS: i64 = 20_000;
@@ -102,7 +101,7 @@ fn pass(
         }
         Why::Seek => {}
         Why::Skip { reason } => {
-            let values = (name.as_str(), SHARD, reason);
+            let values = (name.as_str(), reason);
             connection.prepare_cached(&sql.lane_reason)?.execute(values)?;
         }
     }
@@ -118,7 +117,7 @@ fn put(
     place: i64,
     now: Timestamp,
 ) -> rusqlite::Result<()> {
-    let values = (lane.as_str(), SHARD, place, now.as_micros());
+    let values = (lane.as_str(), place, now.as_micros());
     connection.prepare_cached(&sql.lane_seek)?.execute(values).map(drop)
 }
 
