@@ -12,6 +12,7 @@ mod steps;
 mod table;
 mod trials;
 mod whole_check;
+mod words;
 
 use std::process::ExitCode;
 
@@ -43,6 +44,12 @@ enum Task {
         /// Only on these backends.
         #[arg(long, value_delimiter = ',', value_name = "BACKEND,…")]
         on: Vec<String>,
+    },
+    /// The words of changed lines: wide comments, phrases that have a plainer form, long commit subjects.
+    Words {
+        /// Lines that were added since this commit, in place of the one in `xtask/fixtures/words-since`.
+        #[arg(long, value_name = "COMMIT")]
+        since: Option<String>,
     },
     /// A line of real processes under kills, stops and cuts, and a check of what came of it; `--help` says more.
     #[command(disable_help_flag = true)]
@@ -94,6 +101,7 @@ fn perform(task: Task, interrupt: &Interrupt) -> Result<bool> {
         Task::Servers { verb: ServersVerb::Down } => servers::down().map(|()| true),
         Task::Test => whole_check::test(interrupt),
         Task::Laws { filter, on } => laws::laws(filter.as_deref(), &on, interrupt),
+        Task::Words { since } => words::words(since.as_deref()),
         Task::Nemesis { arguments } => nemesis::nemesis(&arguments, interrupt),
     }
 }

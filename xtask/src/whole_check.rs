@@ -2,7 +2,7 @@
 
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::binaries::{compiler_libraries, test_binaries};
 use crate::features::feature_checks;
@@ -10,6 +10,7 @@ use crate::flaky::Flaky;
 use crate::report::{Skipped, Sum, say, say_part};
 use crate::steps::{Ended, cargo, run_step};
 use crate::trials::Trials;
+use crate::words;
 use posthaste_testservers::{Error, Fleet, Interrupt, Kind, Result, Run};
 
 /// What the tests ask for by `POSTHASTE_TEST_…`. A new server is started for them by adding it here.
@@ -68,6 +69,7 @@ struct WholeCheck {
 impl WholeCheck {
     fn look_at_the_code(&mut self) -> Result<()> {
         self.step("format", cargo(&["fmt", "--all", "--check", "--", "--color", "never"])?)?;
+        self.look_at_the_words()?;
         // With all features, as the tests are built: one set of compiled dependencies serves both.
         let clippy = ["clippy", "--workspace", "--all-targets", "--all-features", "--", "--deny", "warnings"];
         self.step("clippy", cargo(&clippy)?)?;
@@ -80,6 +82,16 @@ impl WholeCheck {
             let arguments: Vec<&str> = check.arguments.iter().map(String::as_str).collect();
             self.step(&check.name, cargo(&arguments)?)?;
         }
+        Ok(())
+    }
+
+    fn look_at_the_words(&mut self) -> Result<()> {
+        let (name, begun) = ("words", Instant::now());
+        say_part(&named(name));
+        let (ok, findings) = words::findings(None)?;
+        say(&verdict(ok, begun.elapsed()));
+        self.count_step(name, ok);
+        findings.iter().for_each(|line| say(line));
         Ok(())
     }
 
@@ -207,14 +219,21 @@ impl WholeCheck {
         say_part(&named(name));
         let ended = run_step(&self.run, command)?;
         say(&verdict(ended.ok, ended.took));
+        self.count_step(name, ended.ok);
         if ended.ok {
-            self.sum.passed += 1;
             return Ok(Some(ended.stdout));
         }
-        self.sum.failed += 1;
-        self.failed.push(name.to_owned());
         say(&ended.last_words());
         Ok(None)
+    }
+
+    fn count_step(&mut self, name: &str, ok: bool) {
+        if ok {
+            self.sum.passed += 1;
+        } else {
+            self.sum.failed += 1;
+            self.failed.push(name.to_owned());
+        }
     }
 
     /// A server that broke is a failure. One that cannot be had is skipped, in CI a failure too where it is demanded.

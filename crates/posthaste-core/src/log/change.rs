@@ -83,7 +83,8 @@ impl Change {
         }
     }
 
-    /// How the lane's totals change when so many events were changed, of which so many were dead before.
+    /// How the lane's totals change when `changed` events were changed, of which `were_dead` were dead
+    /// before.
     pub fn totals(&self, changed: u64, were_dead: u64) -> Totals {
         let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         let (changed, dead) = (signed(changed), signed(were_dead));

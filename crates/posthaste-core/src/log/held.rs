@@ -1,7 +1,8 @@
 //! What one lease has handed out and not yet recorded, and what a settle makes of the answers.
 //!
-//! A claim and a settle may run at once. A claim copies what it needs before its snapshot begins, and a settle
-//! takes things away here only after its commit: so what a claim does not find here, it finds in the database.
+//! A claim and a settle may run at once. A claim copies what it needs before its snapshot begins, and a
+//! settle takes things away here only after its commit: so what a claim does not find here, it finds in the
+//! database.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::store::{Outcome, Settled, Ticket};
 /// What a lease holds; `P` is what the store calls a place.
 #[derive(Debug)]
 pub struct Held<P> {
-    /// Events of the log that were handed out or set aside, in their order.
+    /// Events of the log that a claim handed out or met, in their order.
     prefix: SettledPrefix<P>,
     /// Parked events that are handed out, or that the next settle changes: claims pass over them.
     out: Arc<HashSet<i64>>,
@@ -105,7 +106,8 @@ impl<P: Copy> Held<P> {
         self.to_park.len()
     }
 
-    /// An event of the log was handed out, or waits to be parked; the place cannot pass it before it is settled.
+    /// An event of the log was handed out, or waits to be parked; the place cannot pass it before it is
+    /// settled.
     pub fn taken(&mut self, seq: i64, place: P) {
         self.prefix.handed(Ticket(seq), place);
     }

@@ -21,14 +21,14 @@ pub enum Parking {
     Leased,
     /// It waits, and no attempt is counted.
     Later {
-        /// For so long.
+        /// For this time.
         after: Duration,
         /// The code and the text of what the target said, if it said anything.
         said: Option<(String, String)>,
     },
     /// It failed and is tried again.
     Retrying {
-        /// After so long.
+        /// After this time.
         after: Duration,
         /// The fingerprint of the failure.
         code: String,

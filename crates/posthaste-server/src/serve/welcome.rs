@@ -70,7 +70,8 @@ impl Welcome<'_> {
         names.join(", ")
     }
 
-    /// The key file, if the command line would use it too: not one that another user wrote, and not a missing one.
+    /// The key file, if the command line would use it too: not one that another user wrote, and not a missing
+    /// one.
     fn kept_key(&self) -> Option<PathBuf> {
         self.config.store.key_file().filter(|file| holds_a_key(file))
     }

@@ -374,9 +374,9 @@ async fn a_lane_is_moved_over_a_long_log_in_steps() {
     assert!(store.lanes().await.unwrap().remove(0).adds_up());
 }
 
-/// The look after a dear one makes a tick, and from then on what is not committed lies before the end of its snapshot.
-/// Where no other transaction has ended meanwhile, that snapshot ends before what is not committed; the tick itself is
-/// such a transaction, so that the next tick does it.
+/// The look after a dear one makes a tick, and from then on what is not committed lies before the end of its
+/// snapshot. Where no other transaction has ended meanwhile, that snapshot ends before what is not committed;
+/// the tick itself is such a transaction, so that the next tick does it.
 #[tokio::test]
 async fn much_that_is_not_committed_makes_looks_dear_only_until_the_next_tick() {
     let trial = "much_that_is_not_committed_makes_looks_dear_only_until_the_next_tick";
@@ -637,8 +637,8 @@ async fn a_look_brings_the_first_events_and_a_peek_stands_for_a_look() {
     assert_eq!(newest_tick(&client).await, 3);
 }
 
-/// A transaction that was open when the lane looked commits together with a later event: a look that makes the
-/// next tick must not bring the later event alone.
+/// A transaction that was open when the lane looked commits together with a later event: a look that makes
+/// the next tick must not bring the later event alone.
 #[tokio::test]
 async fn a_look_that_brings_events_leaves_nothing_behind_that_committed_late() {
     let trial = "a_look_that_brings_events_leaves_nothing_behind_that_committed_late";

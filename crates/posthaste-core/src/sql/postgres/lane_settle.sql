@@ -1,7 +1,8 @@
--- The first statement of every settle, and the only one that moves a place forward: it locks the lane's row, so that
--- settles and operators' commands on a lane come one after another. Guarded by owner, epoch, the old place ($4-$6) and the
--- tokens of the ticks between which the place moves ($10, $11): a lost lease, or a server that lost a tick, records nothing.
--- $12: the lease ends. $13-$15: what becomes of the state. $16, $17: acknowledged events that the place passes.
+-- The first statement of every settle, and the only one that moves a place forward: it locks the lane's row,
+-- so that settles and operators' commands on a lane come one after another. Guarded by owner, epoch, the old
+-- place ($4-$6) and the tokens of the ticks between which the place moves ($10, $11): a lost lease, or a
+-- server that lost a tick, records nothing. $12: the lease ends. $13-$15: what becomes of the state. $16,
+-- $17: acknowledged events that the place passes.
 UPDATE {prefix}lanes
 SET tick_a = $7, tick_b = $8, position = $9,
     stumbles = CASE WHEN $12 OR tick_a <> $7 OR tick_b IS DISTINCT FROM $8 OR position <> $9 THEN 0 ELSE stumbles END,

@@ -1,6 +1,7 @@
--- Promises a held lane to the run $2 for the length of a lease ($3, microseconds): if its holder drives at least two more
--- lanes, or by an older definition than $4. Whoever a lane is promised to counts as its driver already, so that not all
--- lanes are handed over at once; share_lock.sql comes before, so that two who ask count one after the other.
+-- Promises a held lane to the run $2 for the length of a lease ($3, microseconds): if its holder drives at
+-- least two more lanes, or by an older definition than $4. A run that a lane is promised to counts as its
+-- driver already, so that not all lanes are handed over at once; share_lock.sql comes before, so that two who
+-- ask count one after the other.
 UPDATE {prefix}lanes l SET wanted_by = $2, wanted_until = clock_timestamp() + $3 * interval '1 microsecond'
 WHERE l.lane = $1 AND l.shard = 0 AND l.state IN ('active', 'unavailable')
   AND l.lease_until > clock_timestamp() AND l.wanted_until <= clock_timestamp() AND l.owner_run <> $2

@@ -1,6 +1,6 @@
--- Sets events of the log aside. The key comes from the event, so that a relay need not remember it. What would wait behind
--- a key but has none, or is in a lane without order ($3), is behind nobody and due now ($4). What is done counts as not
--- parked: it is replayed.
+-- Sets events of the log aside. The key comes from the event, so that a relay need not remember it. What
+-- would wait behind a key but has none, or is in a lane without order ($3), is behind nobody and due now
+-- ($4). What is done counts as not parked: it is replayed.
 INSERT INTO {prefix}parked AS p
     (lane, seq, shard, key, state, attempts, available_at, epoch, code, last_error, first_failed_at, dead_at, replay)
 SELECT $1, e.seq, 0, e.key,

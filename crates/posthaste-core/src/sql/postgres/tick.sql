@@ -1,14 +1,14 @@
 -- Looks whether there is anything new since the tick $1 and, if so, notes what is visible now: one statement,
 -- whose commit makes everything that the tick sees durable before it is delivered, and its ids unrepeatable.
 -- $1, $2: the newest tick that is known here, and its token. $3, $4: the end of its snapshot, and what was
--- open in it. $5: tick in any case. $6-$8: lane, shard, epoch and run of the lease for which somebody looks,
--- or NULL. $12: since when the server runs that is known to be this one, or NULL.
+-- open in it. $5: tick in any case. $6-$8: lane, epoch and run of the lease for which somebody looks, or
+-- NULL. $12: since when the server runs that is known to be this one, or NULL.
 -- The first row has the answer in the columns after those of an event, and in `about` what the first row of a
--- page has (window_page.sql), also where there is no tick: a look that finds nothing is all of a claim. No row
--- of t: the server is not the one it was. The new tick's predecessor is visible to this statement, so ticks
--- see more and more. The scalar ORDER BY ... LIMIT 1 forms are needed: EXISTS becomes a sequential scan, and
--- so does xid = x where a few transactions wrote the whole log, as the planner then expects to meet a row of
--- x soon.
+-- page has (window_page.sql), also where there is no tick: a look that finds nothing is all of a claim. No
+-- row of t: the server is not the one it was. The new tick's predecessor is visible to this statement, so
+-- ticks see more and more. The scalar ORDER BY ... LIMIT 1 forms are needed: EXISTS becomes a sequential
+-- scan, and so does xid = x where a few transactions wrote the whole log, as the planner then expects to meet
+-- a row of x soon.
 -- If this look makes the tick, at most $9 rows follow: the first page of what the new tick sees and the tick
 -- $1 does not. $10, $11: low and snapshot of that tick. No page where a transaction that was open has ended:
 -- what it wrote comes first, and window_begin.sql reads that.

@@ -113,7 +113,8 @@ impl<D: LogDriver> Run<'_, D> {
         let mut way = Move { lane, goal, why, again: 0 };
         let goes_back = matches!(way.why, Why::Seek);
         if goes_back && !is_dry_run {
-            // What is only counted before it is done is not stopped half-way: the lane would move all the same.
+            // What is only counted before it is done is not stopped half-way: the lane would move all the
+            // same.
             way.again = self.count_again(way.clone(), &Pace::full()).await?.matched;
         }
         let ended = self.in_steps_at(Work::Move(way.clone()), self.pace).await?;

@@ -66,7 +66,7 @@ pub(in crate::store) enum Work<P, G> {
     /// Changes the events of the stretch that the filter and the change mean.
     Change { filter: Filter, change: Change, stretch: Stretch },
     /// Puts lanes into a state. A lane that is being removed stays as it is.
-    /// `is_named`: the operator named the one lane; if it stays as it is, that is no change to record.
+    /// `is_named`: the operator named one lane. If that lane stays as it is, the record does not say it.
     SetState { lanes: Vec<LaneName>, state: LaneState, is_named: bool },
     /// Removes what a lane has parked, and with the last of it the lane.
     Remove { lane: LaneName },
@@ -104,7 +104,7 @@ pub(in crate::store) struct Move<P, G> {
     pub(in crate::store) lane: KnownLane<P>,
     pub(in crate::store) goal: G,
     pub(in crate::store) why: Why,
-    /// So many events come again, as was counted before.
+    /// The number of events that come again, counted before.
     pub(in crate::store) again: u64,
 }
 
@@ -153,12 +153,12 @@ pub(in crate::store) struct Step {
 }
 
 impl Step {
-    /// So many matched and were changed.
+    /// This number of events matched and were changed.
     pub(in crate::store) fn changed(count: u64, next: Option<Place>) -> Self {
         Self { matched: count, changed: count, next }
     }
 
-    /// So many matched.
+    /// This number of events matched.
     pub(in crate::store) fn counted(count: u64, next: Option<Place>) -> Self {
         Self { matched: count, changed: 0, next }
     }

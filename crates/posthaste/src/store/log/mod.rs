@@ -1,8 +1,8 @@
 //! The log engine's commands, over a driver for each database.
 //!
-//! [`command`](command::carry_out) knows which commands there are, what they demand, in which steps they go and
-//! what their record says. A [`Driver`](driver::LogDriver) takes one step in one transaction. Which events a
-//! step means, and how totals change, say the pure rules of `posthaste_core::log`.
+//! [`command`](command::carry_out) knows which commands there are, what they demand, in which steps they go
+//! and what their record says. A [`Driver`](driver::LogDriver) takes one step in one transaction. Which
+//! events a step means, and how totals change, say the pure rules of `posthaste_core::log`.
 //!
 //! Reading stays with each database: a claim, a settle, `find` and the lanes' totals are statements in one
 //! snapshot, and a common form of them would hide what makes them fast.

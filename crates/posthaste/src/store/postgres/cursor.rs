@@ -88,7 +88,7 @@ impl StoredPlace {
     }
 }
 
-/// A place in this lease: the how-manieth window, and the number in it.
+/// A place in this lease: the index of the window, and the number in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     window: u64,
@@ -153,7 +153,8 @@ impl Reading {
         Place { window: self.first + self.windows.len() as u64 - 1, seq }
     }
 
-    /// An event of the window was handed out, or waits to be parked; the place cannot pass it before it is settled.
+    /// An event of the window was handed out, or waits to be parked; the place cannot pass it before it is
+    /// settled.
     pub(super) fn take(&mut self, seq: i64) {
         self.read_to(seq - 1);
         self.read = Some(seq);

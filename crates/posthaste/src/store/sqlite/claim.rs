@@ -302,7 +302,7 @@ impl<'a> Claim<'a> {
         Ok(true)
     }
 
-    /// How an event of the log is set aside; `None`: it may be handed out.
+    /// How an event of the log is parked; `None`: the claim may hand it out.
     fn parking(&mut self, row: &Row<'_>, seq: i64) -> rusqlite::Result<Option<ToPark>> {
         let expires_at: Option<i64> = row.get(rows::EXPIRES_AT)?;
         if expires_at.is_some_and(|at| at <= self.now) {

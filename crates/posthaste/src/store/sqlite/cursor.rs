@@ -63,7 +63,8 @@ impl Reading {
         Self { read: position, place: position, done, held: Held::new() }
     }
 
-    /// An event of the log was handed out, or waits to be parked; the place cannot pass it before it is settled.
+    /// An event of the log was handed out, or waits to be parked; the place cannot pass it before it is
+    /// settled.
     pub(super) fn take(&mut self, seq: i64) {
         self.read_to(seq - 1);
         self.read = seq;

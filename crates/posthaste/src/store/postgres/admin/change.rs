@@ -28,7 +28,7 @@ pub(super) struct Meant {
     pub(super) next: Option<Place>,
 }
 
-/// Finds what one step means: at most so many events.
+/// Finds what one step means: at most `most` events.
 pub(super) async fn meant(
     client: &Client,
     sql: &PostgresSql,

@@ -140,7 +140,8 @@ async fn insert_note(client: &Client, text: &str, note: &Note, applied: Applied)
         .map(drop)
 }
 
-/// Whether a command goes by what ticks see: in a database that was moved they seem to see what was never delivered.
+/// Whether a command goes by what ticks see: in a database that was moved they seem to see what was never
+/// delivered.
 fn reads_ids(command: &Command) -> bool {
     !matches!(
         command,

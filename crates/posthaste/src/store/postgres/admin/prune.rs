@@ -24,7 +24,8 @@ const SKEW: Duration = Duration::from_secs(300);
 /// A time before all others, for what was not asked for.
 const NEVER: Timestamp = Timestamp::from_micros(-60_000_000_000_000_000);
 
-/// First what is over in all lanes, with what they have of it; then ticks that nobody needs; then what is old.
+/// First what is over in all lanes, with what they have of it; then ticks that nobody needs; then what is
+/// old.
 pub(super) async fn step(
     tx: &Transaction<'_>,
     sql: &PostgresSql,
@@ -54,9 +55,9 @@ pub(super) async fn step(
     }
 }
 
-/// Looks at a part of what lanes have dead or discarded, and removes the events of which nobody needs anything
-/// any more, with what all lanes have of them: without a lane's row an event that stays would count as delivered
-/// there. Answers how many went, and where to go on.
+/// Looks at a part of what lanes have dead or discarded, and removes the events of which nobody needs
+/// anything any more, with what all lanes have of them: without a lane's row an event that stays would count
+/// as delivered there. Answers how many went, and where to go on.
 async fn over_step(
     tx: &Transaction<'_>,
     sql: &PostgresSql,

@@ -1,5 +1,5 @@
-//! Moving a lane to another place on a server. Past what it has not read it goes in steps; a relay may take the
-//! lane between two of them, and what it delivers then is not skipped.
+//! Moving a lane to another place on a server. Past what it has not read it goes in steps; a relay may take
+//! the lane between two of them, and what it delivers then is not skipped.
 
 use posthaste_core::admin::Seek;
 use posthaste_core::log::question::KnownLane;
@@ -32,7 +32,8 @@ pub(in crate::store) struct Goal {
 
 type MoveOnServer = Move<Passed, Goal>;
 
-/// Where a command wants a lane to be. A tick is made in a statement of its own, never in a transaction that writes.
+/// Where a command wants a lane to be. A tick is made in a statement of its own, never in a transaction that
+/// writes.
 pub(super) async fn goal(client: &Client, sql: &PostgresSql, to: Seek) -> Result<Goal> {
     let (tick, number, place) = match to {
         Seek::Beginning => (Tick::newest(client, sql).await?, 0, StoredPlace::at(0)),
@@ -142,7 +143,8 @@ async fn done_beyond(client: &Client, sql: &PostgresSql, lane: &KnownLane<Passed
     row.try_get::<_, i64>(0).map(i64::unsigned_abs)
 }
 
-/// Moves the lane on by a part of the way from where it is now, or to its goal; `None`: there is no such lane.
+/// Moves the lane on by a part of the way from where it is now, or to its goal; `None`: there is no such
+/// lane.
 pub(super) async fn step(tx: &Transaction<'_>, sql: &PostgresSql, way: &MoveOnServer) -> Db<Option<Step>> {
     let (goal, name) = (&way.goal, way.lane.name.as_str());
     hold_events(tx, sql).await?;
@@ -169,7 +171,8 @@ pub(super) async fn step(tx: &Transaction<'_>, sql: &PostgresSql, way: &MoveOnSe
             let place = &goal.place;
             let values = args![name, place.tick_a, place.tick_b, place.position];
             tx.execute_typed(&sql.lane_seek, &values).await?;
-            // What was delivered beyond the old place is nothing special any more: what lies beyond the new one comes.
+            // What was delivered beyond the old place is nothing special any more: what lies beyond the new
+            // one comes.
             tx.execute_typed(&sql.done_forget_all, &args![name]).await?;
         }
         why => {

@@ -79,8 +79,8 @@ impl Claim<'_> {
         while !self.is_full() {
             let mut rows = std::mem::take(&mut self.first_page);
             if rows.is_empty() {
-                // The whole page before anything else is asked: an answer waits on its connection for what was asked
-                // before it.
+                // The whole page before anything else is asked: an answer waits on its connection for what
+                // was asked before it.
                 rows = self
                     .page(client, &window)
                     .await
@@ -291,7 +291,7 @@ impl Claim<'_> {
         Ok(true)
     }
 
-    /// How an event of the log is set aside; `None`: it may be handed out.
+    /// How an event of the log is parked; `None`: the claim may hand it out.
     fn parking(&self, row: &Row, seq: i64) -> Db<Option<ToPark>> {
         if rows::maybe_time(row, rows::EXPIRES_AT)?.is_some_and(|at| at <= self.now) {
             return Ok(Some(ToPark::of_log(seq, Parking::Expired)));

@@ -25,7 +25,7 @@ pub(super) struct Meant {
     pub(super) next: Option<Place>,
 }
 
-/// Finds what one step means: at most so many events.
+/// Finds what one step means: at most `most` events.
 pub(super) fn meant(
     connection: &Connection,
     sql: &SqliteSql,

@@ -67,7 +67,8 @@ pub(super) fn step(
             let name = &way.lane.name;
             let matched = way.again + done_beyond(connection, sql, name, way.goal)?;
             put(connection, sql, name, way.goal, now)?;
-            // What was delivered beyond the old place is nothing special any more: what lies beyond the new one comes.
+            // What was delivered beyond the old place is nothing special any more: what lies beyond the new
+            // one comes.
             connection.prepare_cached(&sql.done_forget)?.execute((name.as_str(), i64::MAX))?;
             Ok(Step::changed(matched, None))
         }
