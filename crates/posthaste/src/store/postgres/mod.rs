@@ -325,7 +325,7 @@ async fn read_alone(claim: &mut Claim<'_>, on: &mut Connection, is_waiting: Opti
     }
     on.begin_reading();
     let has_read = claim.read_alone(plain(on), is_waiting).await?;
-    on.end_reading();
+    on.end_reading().await?;
     Ok(has_read)
 }
 

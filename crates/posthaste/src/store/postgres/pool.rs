@@ -272,10 +272,15 @@ impl Connection {
         drop(self.batch_execute(&begin).now_or_never());
     }
 
-    /// Ends that transaction, again without waiting.
-    pub(super) fn end_reading(&mut self) {
-        drop(self.batch_execute("COMMIT").now_or_never());
+    /// Ends that transaction, and waits for the answer.
+    ///
+    /// Outside of a transaction a connection has at most one unanswered request. When a client closes between
+    /// two answers, PgBouncer 1.18 gives its connection to the server to another client, which then reads the
+    /// answers to the wrong questions.
+    pub(super) async fn end_reading(&mut self) -> Result<()> {
+        self.batch_execute("COMMIT").await.map_err(explain)?;
         self.end_look();
+        Ok(())
     }
 }
 
