@@ -619,11 +619,17 @@ async fn a_look_brings_the_first_events_and_a_peek_stands_for_a_look() {
     let spec = LaneSpec::new("main".parse().unwrap());
     let lease = store.acquire(&spec, &Owner::new("test")).await.unwrap().unwrap();
     assert!(store.claim(&lease, ROOM).await.unwrap().is_empty());
-    for number in 0..3 {
+    let (start, mut alone, mut number) = (Instant::now(), 0, 0);
+    while alone < 3 {
+        assert!(start.elapsed() < DEADLINE, "no look brings its event");
         client.batch_execute(&insert(number, 1)).await.unwrap();
         let claimed = store.claim(&lease, ROOM).await.unwrap();
         assert_eq!(claimed[0].parcel.envelope.id, number.to_string());
-        assert_eq!(asked_last(&client).await, ["posthaste_tick"]);
+        // Where a transaction of any database was open and has ended, the store rightly reads in a second statement.
+        let asked = asked_last(&client).await;
+        assert!(asked == ["posthaste_tick"] || asked == ["posthaste_window_begin"], "{asked:?}");
+        alone += u32::from(asked == ["posthaste_tick"]);
+        number += 1;
         let delivered = vec![Settled::new(claimed[0].ticket, Outcome::Delivered)];
         store.settle(&lease, delivered, Then::Hold).await.unwrap();
         let mut asked = Vec::new();
@@ -634,7 +640,7 @@ async fn a_look_brings_the_first_events_and_a_peek_stands_for_a_look() {
             asked = asked_last(&client).await;
         }
     }
-    assert_eq!(newest_tick(&client).await, 3);
+    assert_eq!(newest_tick(&client).await, i64::from(number), "a tick for each event, and none for a peek");
 }
 
 /// A transaction that was open when the lane looked commits together with a later event: a look that makes
