@@ -625,7 +625,7 @@ async fn a_look_brings_the_first_events_and_a_peek_stands_for_a_look() {
         client.batch_execute(&insert(number, 1)).await.unwrap();
         let claimed = store.claim(&lease, ROOM).await.unwrap();
         assert_eq!(claimed[0].parcel.envelope.id, number.to_string());
-        // Where a transaction of any database was open and has ended, the store rightly reads in a second statement.
+        // If a transaction of any database has ended meanwhile, the store reads in a second statement.
         let asked = asked_last(&client).await;
         assert!(asked == ["posthaste_tick"] || asked == ["posthaste_window_begin"], "{asked:?}");
         alone += u32::from(asked == ["posthaste_tick"]);
