@@ -5,6 +5,7 @@ mod binaries;
 mod features;
 mod flaky;
 mod laws;
+mod map;
 mod nemesis;
 mod report;
 mod servers;
@@ -45,7 +46,8 @@ enum Task {
         #[arg(long, value_delimiter = ',', value_name = "BACKEND,…")]
         on: Vec<String>,
     },
-    /// The words of changed lines: wide comments, phrases that have a plainer form, long commit subjects.
+    /// The words of changed lines: wide comments, phrases that have a plainer form, long commit subjects;
+    /// and the size and the paths of ARCHITECTURE.md.
     Words {
         /// Lines that were added since this commit, in place of the one in `xtask/fixtures/words-since`.
         #[arg(long, value_name = "COMMIT")]

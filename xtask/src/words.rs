@@ -1,4 +1,4 @@
-//! `cargo xtask words`: the words of changed lines.
+//! `cargo xtask words`: the words of changed lines, and whether the [map](crate::map) is still one.
 //!
 //! Old lines stay as they are until somebody changes them. So only lines that were added since a commit are
 //! checked: comments at most 110 columns wide, no phrase that has a plainer form, commit subjects of at most
@@ -12,6 +12,7 @@ use std::process::Command;
 
 use posthaste_testservers::{Doing as _, Error, Result, workspace};
 
+use crate::map;
 use crate::report::say;
 
 /// How wide a comment is at most.
@@ -48,18 +49,21 @@ pub(crate) fn words(since: Option<&str>) -> Result<bool> {
     Ok(ok)
 }
 
-/// Whether the lines that were added since a commit, and the subjects of the commits since then, are well;
-/// and what to say of them.
+/// Whether the map, the lines that were added since a commit, and the subjects of the commits since then are
+/// well; and what to say of them.
 pub(crate) fn findings(since: Option<&str>) -> Result<(bool, Vec<String>)> {
     let root = workspace()?;
     let since = match since {
         Some(since) => since.to_owned(),
         None => fs::read_to_string(root.join(SINCE)).doing(format!("read {SINCE}"))?.trim().to_owned(),
     };
+    let mut wrong = map::findings(&root)?;
     if !has_commit(&root, &since) {
-        return Ok((true, vec![format!("not checked: this clone does not have the commit {since}")]));
+        let ok = wrong.is_empty();
+        wrong.push(format!("lines not checked: this clone does not have the commit {since}"));
+        return Ok((ok, wrong));
     }
-    let mut wrong = subjects(&root, &since)?;
+    wrong.extend(subjects(&root, &since)?);
     let mut diff = vec!["diff", "--unified=1", "--no-color", "--no-ext-diff", &since, "--"];
     diff.extend(["*.rs", "*.sql", "*.toml", "*.sh", "*.py", "*.md"]);
     wrong.extend(of_diff(&git(&root, &diff)?));

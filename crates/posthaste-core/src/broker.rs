@@ -9,6 +9,9 @@ use crate::target::Target;
 use crate::{BoxFuture, Result};
 
 /// A target that can also be consumed from.
+///
+/// A broker keeps deliveries and hands them out again. Only the consumer decides about retries. A broker logs
+/// what no caller can be told, such as a message that it could not move.
 pub trait Broker: Target {
     /// Opens a group's stream of deliveries.
     fn feed<'a>(&'a self, spec: &'a FeedSpec) -> BoxFuture<'a, Result<Box<dyn Feed>>>;

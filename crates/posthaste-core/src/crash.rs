@@ -1,6 +1,11 @@
 //! Named points at which a test can end the process, as if the machine had lost its power there.
 //!
 //! Without the feature `crash-points` (never on in the binary) a point is nothing at all.
+//!
+//! What was answered and not settled when a process ends is delivered again: at most the lane's window plus
+//! the answers that wait for a settle. Nothing is lost, because a lane's place moves only over what is
+//! settled. Tests arm these points to hold the line to that; the crate `posthaste-nemesis` does the same with
+//! real processes.
 
 /// Ends the process here if a test armed this point; otherwise nothing.
 #[inline(always)]

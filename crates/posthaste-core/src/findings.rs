@@ -2,6 +2,10 @@
 //!
 //! A look changes nothing, and every question of it has an end ([`asked`]): what cannot be answered is a finding too, and
 //! hides no other one.
+//!
+//! Each store and target examines itself, so a check stands beside the code that it is about. On Postgres the
+//! start-up check uses the same list: acquiring a lane stops at the first failure, and the doctor reports all
+//! of them. A [`Mend`] is data, so that tests can run exactly what people are told to run.
 
 use std::fmt;
 use std::future::Future;

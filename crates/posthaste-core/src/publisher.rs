@@ -1,4 +1,8 @@
 //! Publishing in a transaction of the store's own: what REST and the command line use.
+//!
+//! A [`Tx`](posthaste_sql::Tx) runs one statement in a transaction of the caller. A [`Publisher`] has a whole
+//! transaction of its own. Only that lets a store compare the contents of a duplicate and share one commit
+//! between callers, so these are two seams.
 
 use crate::envelope::Envelope;
 use crate::{BoxFuture, Result};

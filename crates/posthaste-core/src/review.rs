@@ -1,4 +1,8 @@
 //! Looking back at a store: what operators and relays changed, and what events died of.
+//!
+//! Every step of a command leaves its own record, in the transaction of the step. One record in the last step
+//! would be missing for a command that was interrupted. Nobody changes a record later; on Postgres neither
+//! relays nor operators have the right to. [`AuditPicker`] adds the steps of a command up to one line.
 
 mod dead;
 

@@ -8,6 +8,10 @@
 //! ```
 //!
 //! Memory is a cache of rows: everything a relay knows beyond its own in-flight events can be read again from the store.
+//!
+//! A settle also reports how the lane's target is ([`Then::Report`]) and that its address is gone
+//! ([`Then::Retire`]). Its answer says that an operator paused the lane ([`Standing::Paused`]). The relay
+//! makes this call anyway to renew its lease, so the seam needs only four methods.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};

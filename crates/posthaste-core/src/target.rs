@@ -1,4 +1,4 @@
-//! Where a lane delivers: a broker, an HTTP endpoint, a local handler.
+//! Where a lane delivers: a broker, a handler in this process, stdout, or nowhere.
 
 use std::time::Duration;
 
@@ -9,7 +9,10 @@ use crate::{BoxFuture, BoxStream, Error, Result};
 
 /// Takes bursts of parcels and answers for each.
 ///
-/// Adapters classify errors; they never retry, sleep, log, count or spawn. That is the relay's.
+/// A target classifies its errors. Only the relay decides whether and when an event is tried again, and only
+/// the relay logs and counts failed deliveries. A target may keep its connection alive in the background: it
+/// reconnects, backs off between attempts, and logs and counts the state of the connection. Its tasks and
+/// threads end by themselves when nobody uses it anymore.
 pub trait Target: Send + Sync {
     /// What this target can do; fixed for its life.
     fn capabilities(&self) -> &Capabilities;

@@ -1,4 +1,4 @@
-//! Every name of a metric, a span and a log field, in one place.
+//! Every name of a metric and a span, and the names of common log fields, in one place.
 //!
 //! Names of metrics follow the convention of Prometheus. They are emitted where decisions are made, through the facades
 //! `metrics` and `tracing`; a library user who installs neither pays next to nothing.

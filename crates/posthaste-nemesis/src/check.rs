@@ -1,4 +1,5 @@
-//! Compares what was committed with what was delivered and with what the lanes say.
+//! Compares what was committed with what was delivered and with what the lanes say, lane by lane, with the
+//! history checker of the testkit.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;

@@ -2,6 +2,8 @@
 //!
 //! The error and what caused it are asked in turn, and the first that says something decides. Whoever says nothing is tried
 //! again: a retry too many costs little, and an event that is dead too early costs somebody's attention.
+//!
+//! Types and codes decide, never the text of an error.
 
 use std::error::Error as StdError;
 use std::io;

@@ -1,4 +1,8 @@
 //! Plain async functions as handlers, and what the consumer makes of them.
+//!
+//! `AsyncFn` in the bounds of [`Consumer::on`](super::Consumer::on) lets the compiler infer closures.
+//! [`Handler`] beside it demands that their futures are `Send`, which `AsyncFn` cannot say yet. The price: a
+//! closure captures nothing.
 
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -3,6 +3,10 @@
 //! The row is inserted first. If it is there already, the effect is too, because both were committed together; then nothing
 //! is left to do but to acknowledge. While another transaction holds the same row uncommitted, the insert waits for it
 //! (Postgres, MariaDB) or the whole transaction waits for its turn (SQLite).
+//!
+//! No store removes rows by itself, because it does not know how long a broker may deliver an event again. An
+//! operator does ([`PruneInbox`](crate::admin::Command::PruneInbox)), and so does `posthaste serve`
+//! (`store.retain_inbox`), in small steps and by age.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -13,6 +13,18 @@
 //! * `engine` handles one event; [`Inbox`] and [`Dedup`] make it have its effect once.
 //!
 //! Only the consumer decides about retries; brokers keep and deliver again.
+//!
+//! One future fetches, and a fixed number of workers handle:
+//!
+//! * A feed answers several deliveries at once, and a worker takes a share of them under one lock. A handler
+//!   that never waits costs no task and no lock per event. A handler that waits does not hold up the rest,
+//!   because its worker gives the rest of the share back.
+//! * An event that kills its process is found only by a record that outlives the process, and only if the
+//!   event was handled alone: the events beside it come back just as often. So a broker marks what came back
+//!   without an answer ([`Trial`](crate::broker::Trial)), and the desk hands it to a worker only when no
+//!   other worker has anything. A delivery is not an attempt; a failure is one, and so is a record that
+//!   nobody ended.
+//! * `later` is a release that does not count as an attempt.
 
 mod batch;
 mod check;

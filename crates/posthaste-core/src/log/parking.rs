@@ -1,4 +1,9 @@
 //! What becomes of an event that a lane parks: its row, beside the log.
+//!
+//! A row can also be *done*. A parked event beyond the lane's place counts as soon as it is delivered. But
+//! without its row, the log would hand the event out again after a crash. So the row stays: it is not due,
+//! does not wait, counts as delivered, and hides its event from whatever reads the log. The settle that moves
+//! the place over the event removes the row. A replay makes it due again, and a seek removes it.
 
 use crate::redact;
 use crate::store::Outcome;

@@ -14,6 +14,15 @@
 //! * `window` keeps order per key, `burst` times answers out, `verdict` decides what a failure means.
 //!
 //! Only the relay decides about retries; stores record and targets classify.
+//!
+//! What holds a lane together:
+//!
+//! * `pace` settles every 50 ms, and more rarely where a settle takes long. It counts the lease from before
+//!   the call that renewed it, and stops sending when nine tenths of it have passed.
+//! * With order per key, `drive` never lets a settle that parks overlap a claim. That claim would not see the
+//!   parked event and could hand out a later event of its key.
+//! * Renewing a lease is settling; acquiring always makes a new epoch. A relay that panicked in a lane gets
+//!   it back at once, because the owner's run is still the same.
 
 mod burst;
 mod drive;

@@ -11,6 +11,11 @@
 //!    └──retry, release,─┘
 //!       lease expired
 //! ```
+//!
+//! Profiles and SQL text are here and not in the stores because they are pure and every driver needs them. A
+//! missing optional column costs nothing. A column of another type is cast, or refused by its name. A state
+//! that a profile does not name is left alone: only the owner knows what it means, and a relay that looked
+//! for such rows would read the whole table. Counting reads it anyway, so `stats` shows them.
 
 mod audit;
 mod change;

@@ -1,4 +1,8 @@
 //! deadpool-postgres: `Transaction`, and `Pool` with a transaction that owns its connection.
+//!
+//! A consumer's batch is one transaction whose handlers run one after another, so each answer that a handler
+//! waits for costs the batch a round trip. [`PooledTransaction::send`] does not wait. A statement that fails
+//! makes the commit fail, and the consumer finds the event by halving the batch.
 
 use std::fmt;
 use std::pin::pin;

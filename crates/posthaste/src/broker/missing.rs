@@ -1,7 +1,12 @@
-//! What is missing while events are meant for it: a topic, or a stream for a subject.
+//! What is missing while events are meant for it: a topic of Kafka, or a stream of NATS for a subject.
 //!
-//! At first a lane waits for it: somebody may be about to make it. After a while only the events that are meant for it wait, each for
-//! itself, and the lane goes on with all others.
+//! A new topic is often created a little after its first event. So the lane first waits: it says what is
+//! missing, tries nothing and counts no attempt. After half a minute, unless a timeout was changed, the name
+//! is probably mistyped. From then on only the events that are meant for it wait, parked without an attempt.
+//! The lane's place, retention and all other topics go on.
+//!
+//! RabbitMQ and Redis do not use this. A missing exchange keeps its lane waiting until it exists, and Redis
+//! creates a stream with its first entry.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

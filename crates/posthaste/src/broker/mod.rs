@@ -1,4 +1,21 @@
 //! Brokers, and the one place where a broker's URL is opened.
+//!
+//! Each broker has a folder. Its `target.rs` is what a relay delivers to, and its `consume/` what a consumer
+//! reads from. The files beside the folders hold what brokers share:
+//!
+//! * `address.rs`: URLs, and how a setting in one is read.
+//! * `cloudevents.rs`: attributes by name, and the structured form. How attributes become headers is each
+//!   broker's own.
+//! * `fits.rs`: whether an event will be small enough, before it is stored.
+//! * `story.rs`: what is written on a message that is moved.
+//! * `letter.rs`: a dead letter as an operator sees it.
+//! * `missing.rs`: topics and streams that do not exist.
+//! * `topics.rs`: the topics of a group, where each has a queue or a consumer of its own.
+//!
+//! A broker keeps its own connections and reconnects by itself. The relay and the consumer decide about
+//! retries and log failed events. A broker logs only what has no caller: the state of a connection, or a
+//! message that it could not move. Its tasks and threads end by themselves when the broker, its feeds and
+//! their deliveries are gone.
 
 #[cfg(any(feature = "amqp", feature = "kafka", feature = "nats", feature = "redis"))]
 mod address;

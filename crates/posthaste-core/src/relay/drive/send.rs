@@ -1,4 +1,7 @@
 //! Sending what is ready.
+//!
+//! A lane gathers events until a burst is worth sending ([`Capabilities::worth_sending`]). To RabbitMQ that
+//! raised the line from 0.44 to 0.78 of its ceiling (`docs/speed.md`).
 
 use tokio::time::Instant;
 

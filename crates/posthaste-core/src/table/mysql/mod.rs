@@ -1,9 +1,13 @@
 //! The statements of the table engine on MariaDB and MySQL, made from a shape.
 //!
-//! Names stand in double quotes, so a connection has `ANSI_QUOTES` in its `sql_mode`. Lists travel as JSON and become rows by
-//! `JSON_TABLE`, with the types of the columns that they are compared with, so that rows are found by their index; a name there
-//! ends with `$`, which no name of a table's column has. An `UPDATE`
-//! assigns from left to right here: whatever is decided by the attempts stands before they are counted.
+//! Names stand in double quotes, so a connection has `ANSI_QUOTES` in its `sql_mode`. An `UPDATE` assigns
+//! from left to right here: what the attempts decide stands before they are counted.
+//!
+//! Lists travel as JSON and become rows by `JSON_TABLE`, with the types of the columns that they are compared
+//! with, so that rows are found by their index. A name there ends with `$`, which a name of a table's column
+//! never does. The join has a fixed order: an `UPDATE` with an `IN` of a subquery reads the whole table
+//! (MariaDB before 11.1). A text with a placeholder for each id would be prepared again for each number of
+//! ids.
 
 mod claim;
 mod insert;

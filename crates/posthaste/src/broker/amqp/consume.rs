@@ -1,6 +1,16 @@
 //! RabbitMQ as a broker: groups as queues, retries in tiers, dead letters in queues of their own.
 //!
-//! `consume/topology.rs` draws what a group has.
+//! `consume/topology.rs` draws what a group has and creates it. `feed.rs` reads, `receipt.rs` answers,
+//! `mover.rs` publishes what is moved, `label.rs` is what is written on it, and `dead.rs` is the operator's
+//! side.
+//!
+//! * With order per key, a queue has a single active consumer. An event that is given back is not requeued
+//!   alone, because what was fetched behind it would then come before it. Everything goes back together, with
+//!   the feed's channel.
+//! * A pause beyond the longest tier travels as what is left of it and not as a time, because the clocks of
+//!   two machines differ.
+//! * A trial is recorded as a message in a queue of the group and not in a header. A header changes only by
+//!   publishing the event again, behind others of its key.
 
 mod dead;
 mod examine;

@@ -1,8 +1,10 @@
-//! One connection to the broker, kept alive: made in the background, watched, and made anew when it is lost.
+//! One connection to the broker, kept alive: a background task opens it, watches it and opens a new one when
+//! it is lost.
 //!
-//! Whoever needs the broker asks for a [channel](Link::channel) of the connection that lives now. Channels are thrown away
-//! with their connection; a [generation](Opened::generation) says to which connection a channel, and with it a delivery tag,
-//! belongs.
+//! The client's own recovery is not used. It replays what it remembers, and what was unconfirmed stays
+//! unclear. Instead a caller asks for a [channel](Link::channel) of the connection that lives now. Channels
+//! are thrown away with their connection. A [generation](Opened::generation) says to which connection a
+//! channel, and with it a delivery tag, belongs.
 
 mod dial;
 mod error;

@@ -1,4 +1,12 @@
 //! RabbitMQ, by AMQP 0-9-1: a target with pipelined confirms, and a broker.
+//!
+//! * `settings.rs` and `url.rs`: the URL is the configuration.
+//! * `link.rs`: one connection per role.
+//! * `publisher.rs`: the one task that publishes, with confirms.
+//! * `wire.rs`: an event as a message. `mapping.rs` and `exchange.rs`: where it goes.
+//! * `target.rs`: what the broker said, in the relay's words.
+//! * `consume/`: groups as queues. `naming.rs` and `tiers.rs`: what these are called, and how a retry waits
+//!   in them.
 
 mod consume;
 mod exchange;

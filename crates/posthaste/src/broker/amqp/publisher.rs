@@ -1,12 +1,20 @@
 //! Publishing with confirms.
 //!
-//! One task owns the channels on which events are published. Callers hand it messages and hear what became of each, as the
-//! broker says it. One task, because the client has two traps that many publishers on one channel would fall into:
+//! One task owns the channels on which events are published. Callers hand it messages and hear what became of
+//! each, as the broker says it. One task, because the client has two traps that several publishers on one
+//! channel would fall into:
 //!
-//! * A delivery tag is counted and its frames are queued in two steps; two callers at once may end up with each other's tag.
-//! * The client hands a returned message to *whichever* confirm comes next, not to its own. [`press`] finds out whose it is.
+//! * A delivery tag is counted and its frames are queued in two steps. Two callers at once may end up with
+//!   each other's tag.
+//! * The client hands a returned message to *any* confirm that comes next. With several messages unconfirmed,
+//!   an event that no queue took would count as delivered, and another one as returned. [`press`] finds out
+//!   whose it is; the test of unrouted events in `tests/it/rabbitmq_target/routing.rs` fails without that.
 //!
 //! And because a burst that is polled together costs a quarter of one await per message.
+//!
+//! A message that is too large makes the broker close the channel. The limit that we know is checked before
+//! sending. Where only the broker knows its limit, its words say which message it was; the others on that
+//! channel are unknown and are sent again.
 
 mod press;
 

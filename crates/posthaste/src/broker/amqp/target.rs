@@ -1,4 +1,9 @@
-//! RabbitMQ as a target: every event is published with `mandatory`, persistent, and confirmed.
+//! RabbitMQ as a target: every event is published persistent and confirmed, and with `mandatory` unless
+//! events that no queue takes may be dropped (`unrouted=drop`).
+//!
+//! A late confirm is not yet a lost connection. The publisher asks the broker once more before it answers,
+//! which takes longer than a lane's own timeout, so `Capabilities::answers_within` makes the lane wait for
+//! it.
 
 use std::collections::VecDeque;
 use std::time::Duration;

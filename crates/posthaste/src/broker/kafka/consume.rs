@@ -8,6 +8,13 @@
 //! ```
 //!
 //! What is known of a partition beyond the group's offset stands in the note beside that offset; `offsets.rs` says what.
+//!
+//! **A retry waits in a topic where order does not count, and in memory where it does.** An attempt must
+//! survive its process, and a delay must not hold up others. A copy in the group's own topic does both and
+//! lets the offset go on. With order per key, a copy would let later events of the key pass, so the consumer
+//! holds the key, and the offset waits with it.
+//!
+//! The due time of a copy is written and read by the clocks of the hosts, which may differ.
 
 mod dead;
 mod feed;

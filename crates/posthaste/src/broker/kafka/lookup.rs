@@ -1,4 +1,7 @@
-//! Whether topics are there: looked for once each, and created if that was asked for.
+//! Whether topics exist: looked for once each, and created if that was asked for.
+//!
+//! The target looks before it hands an event to the client. The client would wait for a missing topic until
+//! the event's time is up, and others would wait with it.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,9 @@
-//! Kafka: a target with idempotent, pipelined delivery.
+//! Kafka: a target with idempotent, pipelined delivery, and a broker with consumer groups.
+//!
+//! `link.rs` is what every client of the cluster shares: its configuration and what errors mean.
+//! `producer.rs` is the producer and its reports, `lookup.rs` which topics exist, `naming.rs` what a topic
+//! may be called, `wire.rs` an event as a message, `target.rs` what a relay delivers to, and `consume/` what
+//! consumers read from.
 
 mod consume;
 mod examine;
@@ -22,10 +27,11 @@ use self::settings::URL;
 pub use self::settings::{Acks, Compression, Sasl, Settings};
 pub use crate::broker::cloudevents::Format;
 
-/// Kafka as a target.
+/// Kafka as a target and a broker.
 ///
-/// One producer, made when it is first needed, which keeps its own connections to the cluster's brokers; a new one takes its
-/// place when it can go on no longer. Clones share it.
+/// One producer for the relay and one for what consumers move, each made when it is first needed. A producer
+/// keeps its own connections to the cluster's brokers; a new one takes its place when it cannot go on. Clones
+/// share them.
 #[derive(Clone, Debug)]
 pub struct KafkaBroker {
     settings: Arc<Settings>,

@@ -1,8 +1,9 @@
-//! The producer: made when it is needed, and made anew when it can go on no longer.
+//! The producer: made when it is needed, and made again when it cannot go on.
 //!
-//! The client keeps the connections, and sends what it was given again by itself until the acknowledgement comes or its time is
-//! up; being idempotent, it does so without doubling anything or changing the order within a partition. Every message has a
-//! report of its own in the end, which goes to whoever sent it.
+//! Unlike with RabbitMQ and NATS, the client's own recovery is used. The client keeps the connections, and
+//! sends what it was given again until the acknowledgement comes or its time is up. With `acks=all` it is
+//! idempotent, so that doubles nothing and keeps the order within a partition. Every message gets a report of
+//! its own in the end, which goes to its sender.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};

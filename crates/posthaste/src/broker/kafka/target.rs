@@ -1,4 +1,8 @@
 //! Kafka as a target: every event is handed to the idempotent producer, and its report is awaited.
+//!
+//! Order per key does not depend on the producer. A message that timed out may still be written, and later
+//! ones of its partition may pass it. But a lane has one event of a key on its way at a time, and sends the
+//! next one when that is delivered. So what is written late is a duplicate, and never the first of its event.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

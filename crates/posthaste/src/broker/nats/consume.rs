@@ -1,5 +1,15 @@
-//! NATS as a broker: groups as durable pull consumers, retries by delayed negative acknowledgements, dead letters in a stream of
-//! their own. `naming.rs` shows the subjects.
+//! NATS as a broker: groups as durable pull consumers, retries by delayed negative acknowledgements, dead
+//! letters in a stream of their own. `naming.rs` shows the subjects.
+//!
+//! * **A retry stays where it is.** It is given back with a delay and not copied. `notes.rs` counts its
+//!   failures, in a stream with one message per event, and reads it only for what comes again.
+//! * **A redrive reaches one group.** A stream has no queue per group, so what is redriven goes to a work
+//!   queue beside it, from which the members of the group also pull.
+//! * **Order per key is one event at a time.** A consumer with more in flight hands out later events of a key
+//!   while an earlier one waits at a member that died. Pinned clients (server 2.11) do not change that.
+//! * **A feed that is dropped does not unsubscribe at once.** What the server hands out between the last pull
+//!   and the end of the subscription would count as delivered and wait for `ack_wait`. So pulls are short,
+//!   and until the last one has ended, everything that comes is given back.
 
 mod buried;
 mod dead;

@@ -1,4 +1,8 @@
 //! NATS with JetStream: a target with pipelined acknowledgements, and a broker.
+//!
+//! `naming.rs` draws the subjects. `link.rs` is a connection, `publisher.rs` its acknowledgements, `wire.rs`
+//! an event as a message, `target.rs` what a relay delivers to, `duplicate.rs` what a stream calls a
+//! duplicate, and `consume/` what consumers read from.
 
 mod consume;
 mod duplicate;

@@ -1,5 +1,7 @@
-//! Publishing with acknowledgements: each message has a reply subject of its own under the connection's inbox, and what comes
-//! there is handed to whoever sent it. So a burst is on its way at once and is answered in whatever order the streams answer.
+//! Publishing with acknowledgements: each message has a reply subject of its own under the connection's
+//! inbox. The task that keeps the connection reads what comes there and hands it to the sender of the
+//! message. So a burst is on its way at once and is answered in whatever order the streams answer. A future
+//! per message, as the client offers, would cost more.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

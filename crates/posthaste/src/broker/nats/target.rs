@@ -1,4 +1,9 @@
 //! NATS as a target: every event is published to JetStream and acknowledged by the stream that takes it.
+//!
+//! Where no stream takes a subject, the server says "no responders" at once, but any plain subscriber (a
+//! monitor on `>`) counts as a responder. So when an acknowledgement is late, the target looks for the stream
+//! of its subject before it blames anything else. What a user may not do comes as an error of the connection;
+//! its words name the subject, by which the message is found.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};

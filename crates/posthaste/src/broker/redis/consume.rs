@@ -11,6 +11,14 @@
 //! ```
 //!
 //! Whatever moves an entry from one to another is a script: it happens as a whole or not at all.
+//!
+//! With order per key, one member of a group reads: the one that the key `…:active` names, which has a time
+//! to live and which its keeper renews. The member lets go of it after it gave everything back. A blocking
+//! `XREADGROUP` could be answered after another member has begun. So a script reads new entries only while
+//! the key names this member, and what waits is an `XREAD`, which takes nothing.
+//!
+//! A retry travels as one value with all fields packed. The script that moves it when it is due need not look
+//! into it, and trimming the stream cannot remove it.
 
 mod dead;
 mod entry;

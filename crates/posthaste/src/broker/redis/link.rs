@@ -1,8 +1,11 @@
-//! One connection to the server, made when it is needed and made anew when it is lost.
+//! One connection to the server, made when it is needed and made again when it is lost.
 //!
-//! Many ask on it at once; the client sends what they ask one after another and hands out the answers in the same order. No
-//! answer is waited for longer than the settings say: a connection on which one is late is given up, and with it everything that
-//! is unanswered on it, because nobody can tell what became of that.
+//! Many ask on it at once. The client sends what they ask one after another and hands out the answers in the
+//! same order. No answer is waited for longer than the settings say. A connection on which one answer is late
+//! is given up, and with it everything that is unanswered on it, because nobody can tell what became of that.
+//!
+//! No background task reconnects. The first caller opens the connection. Callers that waited for a failed
+//! attempt get its error and do not retry. The relay's probes bring the connection back.
 
 mod dial;
 mod error;

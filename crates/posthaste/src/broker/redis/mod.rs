@@ -1,4 +1,7 @@
 //! Redis Streams: a target with pipelined `XADD`, a broker with consumer groups, and an idempotency store.
+//!
+//! `link.rs` is a connection, `wire.rs` an event as fields, `target.rs` what a relay delivers to, `consume/`
+//! what consumers read from, and `dedup.rs` the idempotency store. The scripts are in `lua/`.
 
 mod consume;
 mod dedup;

@@ -1,4 +1,8 @@
 //! Redis as a target: every burst is one pipeline of `XADD`, answered command by command.
+//!
+//! The probe is a write that does nothing: `XADD … NOMKSTREAM` on a stream that does not exist. A full
+//! server, a replica and a server that cannot write its disk refuse it as they refuse events, while `PING`
+//! would say that all is well.
 
 use futures_util::{StreamExt as _, stream};
 use posthaste_core::envelope::Envelope;

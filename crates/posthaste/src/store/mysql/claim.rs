@@ -1,4 +1,11 @@
-//! Claiming rows.
+//! Claiming rows: `SELECT … FOR UPDATE SKIP LOCKED`, `UPDATE` and `SELECT`, in one transaction.
+//!
+//! MariaDB's `UPDATE` neither skips locked rows nor answers them. One with `ORDER BY … LIMIT` and a token
+//! would wait for every other relay, and finding its rows by the token would need an index on `locked_by`.
+//! Under `READ COMMITTED` the server locks no gaps, so producers never wait for a claim.
+//!
+//! In order per key, claims follow a named lock (`GET_LOCK`). Rows that a claim only looks at are not locked,
+//! and those that it leases are.
 
 mod order;
 

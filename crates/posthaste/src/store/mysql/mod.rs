@@ -1,11 +1,10 @@
 //! Outbox tables on MariaDB and MySQL.
 //!
-//! * A claim is a transaction of three statements (`claim.rs`): picks and locks with `FOR UPDATE SKIP LOCKED`, leases, reads.
-//!   In order per key, claims follow a named lock.
+//! * A claim is a transaction of three statements (`claim.rs`). In order per key, claims follow a named lock.
 //! * Outcomes go by kind, one statement each, in one transaction where there are several (`settle.rs`).
-//! * A connection on which something was asked and not answered is closed and never used again (`pool.rs`): the driver's own
-//!   pool would hand it on, with a transaction that may be open.
-//! * What a dropped claim may have taken is handed back after the server has ended its connection.
+//! * A connection on which something was asked and not answered is closed and never used again (`pool.rs`):
+//!   the driver's own pool would hand it on, with a transaction that may be open.
+//! * What a dropped claim may have taken is handed back after the server has ended its connection (`KILL`).
 
 mod admin;
 mod check;

@@ -1,6 +1,10 @@
 //! What one lease has read, handed out and not yet recorded: the part of the store that lives in memory.
 //!
-//! The log is read in windows: what one tick sees and an earlier one does not, in the order of the numbers.
+//! A lane's row says: everything that `tick_a` sees is settled, and, where `tick_b` is set, also what
+//! `tick_b` sees up to the number `position`. What one tick sees and an earlier one does not is a window: a
+//! fixed set, whatever commits meanwhile. It is read in the order of its numbers: first what committed late,
+//! by transaction and number (`window_begin.sql`), then what is new, by primary key in pages
+//! (`window_page.sql`). The lease reads on in the next window while the last one is not settled.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,20 +1,26 @@
 //! The log engine on a Postgres server.
 //!
-//! Transactions commit in another order than they take their numbers, so a lane's place is no number here. Whoever finds
-//! something new notes what is visible at that moment, a *tick* (`tick.rs`); a lane has settled what one tick sees, and
-//! reads what a later one sees beyond it (`claim.rs`). Nothing is skipped, and nobody waits for a transaction that stays
-//! open.
+//! Transactions commit in another order than they take their numbers, so a number is not a place here. A
+//! relay that finds something new stores what is visible at that moment, a *tick* (`tick.rs`). A lane has
+//! settled what one tick sees and reads what a later one sees beyond it (`cursor.rs`, `claim/`). Nothing is
+//! skipped, and nothing waits for a transaction that stays open.
 //!
 //! Every statement is sent with its types and without a name, and nothing is kept in a session: the store
-//! works behind a pooler in transaction mode. The busiest statements are functions in the database, whose
-//! plans each session keeps.
+//! works behind a pooler in transaction mode, and the laws also run through PgBouncer. The busiest statements
+//! are functions in the database, whose plans each session keeps.
 //!
 //! Where a store may choose, this one does so:
-//! * A row *behind* its key is stored as such and has no due time. Whichever transaction removes or kills what it waited
-//!   for makes it due (`promote.sql`). Settles and operators' commands lock the lane's row first, so that they come one
-//!   after another and no head leaves while a follower is being parked; acquiring repairs it all the same.
+//! * A row *behind* its key is stored as such and has no due time. The transaction that removes or kills what
+//!   it waited for makes it due (`promote.sql`). Settles and operators' commands lock the lane's row first,
+//!   so that they run one after another and no head leaves while a follower is being parked. Acquiring
+//!   repairs it all the same.
 //! * Times are the database's; a relay's clock decides nothing here.
 //! * Without any lane nothing is pruned: nobody has read anything yet.
+//! * A future that is dropped rolls its transaction back. A dropped settle makes its lease unusable, because
+//!   nobody knows whether it was committed.
+//! * A stale relay, and a server that lost its last moments, record nothing: claims and settles demand the
+//!   ticks and tokens that the lease knows (`claim/window.rs`, `settle.rs`). The relay then acquires the lane
+//!   again.
 
 mod acquire;
 mod admin;

@@ -2,6 +2,10 @@
 //!
 //! Every settle begins with the lane's row: `lane_settle.sql` locks it and refuses everything if the lease, the place or a
 //! tick is not what this relay believes. Where nothing is parked that is the whole settle, one statement.
+//!
+//! Whether the place has passed an event that is done is asked by what its ticks see (`unpark.sql`). Which
+//! rows are done beyond the place, the lease knows from its own settles and from the pages that it read. So a
+//! settle that passes none of them is still one statement.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -1,15 +1,18 @@
 //! The log engine on an embedded SQLite file.
 //!
-//! Three threads have the file open: one writes (`writer.rs`) and lets everybody who waits share a commit, one reads for
-//! claims (`claim.rs`), one reads for operators. Nothing blocks the async runtime, and whoever drops a future leaves nothing
-//! half done: a job that has begun runs to its end, one that has not is skipped.
+//! Three threads have the file open. One writes (`writer.rs`) and lets all callers that wait share a commit.
+//! One reads for claims (`claim.rs`), and one reads for operators, so that a claim never waits behind an
+//! operator's scan. Nothing blocks the async runtime. Dropping a future leaves nothing half done: a job that
+//! has begun runs to its end, and one that has not is skipped.
 //!
-//! SQLite has one writer, so the order of `seq` is the order of commits and a lane's place is a number: in one snapshot,
-//! everything beyond it is there or will get a higher number.
+//! SQLite has one writer, so the order of `seq` is the order of commits and a lane's place is a number: in
+//! one snapshot, everything beyond it is there or will get a higher number.
 //!
 //! Where a store may choose, this one does so:
-//! * A row *behind* its key is stored as such and has no due time. Whichever transaction removes or kills what it waited
-//!   for makes it due (`promote.sql`); the one writer makes that safe, and acquiring (`acquire.rs`) repairs it.
+//! * A row *behind* its key is stored as such and has no due time. The transaction that removes or kills what
+//!   it waited for makes it due (`promote.sql`). Deriving that at every claim would cost more with every
+//!   event that waits. The single writer makes the stored form safe, and acquiring (`acquire.rs`) repairs
+//!   what was changed by hand.
 //! * Totals change in the transaction of what they count; see `totals.rs`.
 //! * Without any lane nothing is pruned: nobody has read anything yet.
 

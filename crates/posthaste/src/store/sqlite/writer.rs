@@ -6,9 +6,9 @@
 //!              └─────────────────────────────────────────────┘
 //! ```
 //!
-//! A job that fails takes back its own savepoint and spoils nobody else's. If the commit fails, everybody in
-//! it hears so, and nothing is half done. Nobody is answered before the commit, and only while the file still
-//! has its path (`files.rs`).
+//! A job that fails takes back its own savepoint and spoils no other job. If the commit fails, every caller
+//! in it gets the error, and nothing is half done. The writer answers after the commit, and only while the
+//! file still has its path (`files.rs`). With `synchronous = FULL`, one fsync serves all jobs of a commit.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;

@@ -1,4 +1,7 @@
 //! What a database does for the table engine; everything else is [`Table`](super::engine::Table)'s.
+//!
+//! Limits on the server's answers, tries after a deadlock and the points at which tests end the process are
+//! also the driver's, because only it knows where a commit is.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,6 +8,9 @@
 //! [`driver`] names. What has no I/O stands apart: what a lease holds ([`cursor`]), how a row becomes an event ([`row`]), and what
 //! operators see of it ([`look`]) and leave in the record ([`ledger`]). What a table refuses to record is dealt with in [`refusal`],
 //! what it will not have claimed in [`claim`], and what no relay holds any more, or none should, is taken back in [`sweep`].
+//!
+//! A driver's own part stands inside the store of the same database, and uses its connections, limits and
+//! writer. A ticket is a row under a token: when a relay claims a row again, the old ticket is void.
 
 mod admin;
 mod claim;

@@ -2,6 +2,9 @@
 //!
 //! A row that the table will not have changed (by a trigger of its owner, a check) must not keep the others: what is refused as a
 //! whole is done in parts, down to the rows that are the reason. They stay as they are, and the log tells of them.
+//!
+//! A lease that ended counts as an attempt, as the open-outbox specification says. That is also what stops a
+//! row that kills its relay.
 
 use posthaste_core::table::meters;
 use posthaste_core::{Error, Result};

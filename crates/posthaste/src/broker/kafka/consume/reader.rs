@@ -2,6 +2,10 @@
 //!
 //! The first never waits for those who handle events: it reads on, or pauses what nobody has room for, and so the group never takes
 //! a slow consumer for a dead one.
+//!
+//! The second commits one after another and synchronously, so that it knows which commit failed. Both end
+//! when the feed and its last delivery are gone. The runtime waits for the first, so that the group is left
+//! in order and other members need not wait for `session_timeout`.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,4 +1,6 @@
 //! Removing what a group has settled from its own topic of retries, which nobody else reads and which is kept without end otherwise.
+//!
+//! The topic cannot have a retention by time, because an event may be due in a year.
 
 use std::time::Duration;
 

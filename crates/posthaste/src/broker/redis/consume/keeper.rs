@@ -1,7 +1,9 @@
-//! One task for each feed: it writes down what was settled, many at a time, says that the feed lives, moves what is due, and gives
-//! back what the feed had when it is gone.
+//! One task for each feed: it writes down what was settled, many at a time, says that the feed lives, moves
+//! what is due, and gives back what the feed had when it is gone.
 //!
-//! It goes on while the server is away: what is to be written down waits here, and is written when the server is back.
+//! It goes on while the server is unreachable: what is to be written down waits here, and is written when the
+//! server is back. A receipt cannot send its acknowledgement by itself, because the client skips a request
+//! whose caller was dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -3,6 +3,11 @@
 //! A dump, a copy and pg_upgrade keep the ids of transactions as numbers in rows; on another server (or in another
 //! database) these numbers mean other transactions, and what a tick sees is not what was delivered. So every event gets an
 //! id of this server, the ticks begin anew, and what not every lane has passed comes again. Nothing is skipped.
+//!
+//! The table `meta` says on which server, and in which database of it, the ids were given. Elsewhere the
+//! store refuses the lanes and every command that goes by what ticks see. What was published after the move
+//! is known by its number, which is above the numbers of all old ticks. Its id alone could make it look
+//! delivered.
 
 use posthaste_core::{Error, Result};
 use tokio_postgres::{Client, Transaction};

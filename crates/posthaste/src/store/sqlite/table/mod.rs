@@ -3,6 +3,10 @@
 //! Claims and settles are jobs of the one writer, which come one after another: nothing is locked and nothing skipped, and
 //! what a dropped claim took is handed back by a job that comes after it. The file belongs to somebody else and stays as it
 //! is: neither its journal mode nor its tables are changed.
+//!
+//! The engine reads before it writes, because a producer's open transaction keeps writers waiting. It always
+//! looks at everything, and only as often as the relay asks: a reader of a file without a write-ahead log
+//! keeps its producers from committing.
 
 mod admin;
 mod check;
