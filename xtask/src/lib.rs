@@ -8,6 +8,7 @@ mod laws;
 mod map;
 mod nemesis;
 mod report;
+mod scratch;
 mod servers;
 mod steps;
 mod table;

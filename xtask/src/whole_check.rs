@@ -1,5 +1,6 @@
 //! `cargo xtask test`: everything that must hold, in the order in which failures are cheapest to learn.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use crate::flaky::Flaky;
 use crate::report::{Skipped, Sum, say, say_part};
 use crate::steps::{Ended, cargo, run_step};
 use crate::trials::Trials;
-use crate::words;
+use crate::{scratch, words};
 use posthaste_testservers::{Error, Fleet, Interrupt, Kind, Result, Run};
 
 /// What the tests ask for by `POSTHASTE_TEST_…`. A new server is started for them by adding it here.
@@ -82,6 +83,24 @@ impl WholeCheck {
             let arguments: Vec<&str> = check.arguments.iter().map(String::as_str).collect();
             self.step(&check.name, cargo(&arguments)?)?;
         }
+        self.compile_the_scratch_patch()
+    }
+
+    /// The patch that adds a command and a filter field touches only the files that the guide names, and
+    /// compiles.
+    fn compile_the_scratch_patch(&mut self) -> Result<()> {
+        let name = "a new command and filter field";
+        let (root, copy) = (posthaste_testservers::workspace()?, self.run.folder().join("scratch"));
+        if let Err(error) = scratch::apply(&root, &copy) {
+            say(&format!("{}FAILED: {error}", named(name)));
+            self.count_step(name, false);
+            return Ok(());
+        }
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+        // With all features, so that the dependencies are those that clippy compiled.
+        let mut check = cargo(&["check", "-p", "posthaste-server", "--all-features"])?;
+        check.current_dir(copy).env("CARGO_TARGET_DIR", target);
+        self.step(name, check)?;
         Ok(())
     }
 

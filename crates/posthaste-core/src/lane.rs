@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::as_text::json_as_text;
 use crate::pattern::Pattern;
 use crate::time::Timestamp;
 use crate::{Error, Result};
@@ -40,6 +41,8 @@ impl fmt::Display for LaneName {
         f.write_str(&self.0)
     }
 }
+
+json_as_text!(LaneName);
 
 /// Whether a lane keeps the order of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,6 +12,7 @@
 //! crate `posthaste-testkit`.
 
 pub mod admin;
+mod as_text;
 pub mod broker;
 pub mod bus;
 pub mod codec;

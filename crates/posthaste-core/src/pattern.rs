@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::as_text::json_as_text;
 use crate::limits::NAME_BYTES_MAX;
 use crate::{Error, Result};
 
@@ -119,6 +120,8 @@ impl fmt::Display for Pattern {
         f.write_str(&self.text)
     }
 }
+
+json_as_text!(Pattern);
 
 #[cfg(test)]
 mod tests {

@@ -1,11 +1,16 @@
 //! Points in time as the store sees them: microseconds since 1970 in UTC, and the clock that tells them.
 
+pub(crate) mod seconds;
+
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde::{Deserialize, Serialize};
+
+use crate::as_text::json_as_text;
 use crate::{Error, Result};
 
 /// Microseconds since 1970-01-01T00:00:00Z.
@@ -47,11 +52,13 @@ pub fn micros(span: Duration) -> i64 {
 }
 
 /// When an event may be delivered, or ends being worth it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Moment {
     /// At this time.
+    #[serde(rename = "at")]
     At(Timestamp),
     /// This long after the store takes the event in, by the store's clock.
+    #[serde(rename = "in_s", with = "seconds")]
     In(Duration),
 }
 
@@ -100,6 +107,8 @@ impl FromStr for Timestamp {
         })
     }
 }
+
+json_as_text!(Timestamp);
 
 fn parse(text: &str) -> Option<Timestamp> {
     let bytes = text.as_bytes();

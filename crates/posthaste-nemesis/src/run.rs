@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use fastrand::Rng;
-use posthaste::admin::{Actor, Command, Filter, LaneStats};
+use posthaste::admin::{Actor, Command, Filter, LaneStats, Pace, all_lanes};
 use posthaste_testkit::proxy::Weather;
 use posthaste_testservers::{Interrupt, Run};
 use tokio::time::sleep;
@@ -172,7 +172,7 @@ fn places() -> clap::builder::PossibleValuesParser {
 async fn until_every_lane_flows(stage: &Stage) -> Result<()> {
     let store = stage.engine.open(&stage.url).await?;
     until(DRAINED_WITHIN, async || {
-        let lanes = store.lanes().await?;
+        let lanes = all_lanes(&*store).await?;
         let flowing = lanes.iter().filter(|lane| lane.delivered >= FLOWS_AFTER).count();
         if flowing == stage.engine.lanes().len() { Ok(()) } else { Err("not every lane flows".into()) }
     })
@@ -217,7 +217,7 @@ async fn prune(stage: &Stage) -> Result<()> {
     let command = Command::Prune { delivered_age: Some(Duration::ZERO), dead_age: None, dry_run: false };
     loop {
         let actor = Actor::new("nemesis", "cli");
-        if let Err(error) = store.apply(&Filter::default(), command.clone(), &actor).await
+        if let Err(error) = store.apply(&Filter::default(), command.clone(), &actor, &Pace::full()).await
             && !error.retryable()
         {
             return Err(Failure::from(error));
@@ -255,12 +255,12 @@ async fn heal(stage: &Stage, seed: u64) -> Result<Vec<LaneStats>> {
 
     let store = stage.engine.open(&stage.url).await?;
     let begun = Instant::now();
-    let settled = async || match (direct.pending(stage.engine).await?, store.lanes().await?) {
+    let settled = async || match (direct.pending(stage.engine).await?, all_lanes(&*store).await?) {
         (0, lanes) if lanes.len() == stage.engine.lanes().len() => Ok(0),
         (pending, _) => Ok(pending.max(1)),
     };
     if let Err(error) = until_none_is_left(settled).await {
-        return Err(format!("{error} not settled: {:#?}", store.lanes().await?).into());
+        return Err(format!("{error} not settled: {:#?}", all_lanes(&*store).await?).into());
     }
     stage.note(&format!("drained after {:?}", begun.elapsed()));
     if stage.broker_url().is_some() {
@@ -275,7 +275,7 @@ async fn heal(stage: &Stage, seed: u64) -> Result<Vec<LaneStats>> {
     for relay in &stage.relays {
         worker::stop(relay, STOPPED_WITHIN).await?;
     }
-    Ok(store.lanes().await?)
+    Ok(all_lanes(&*store).await?)
 }
 
 /// How many effects all consumers together are to have.

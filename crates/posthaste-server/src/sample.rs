@@ -22,7 +22,8 @@ pub(crate) async fn sample(
     is_table: bool,
 ) -> Result<Vec<Record>> {
     let mut found = Vec::new();
-    for state in states(command, is_table) {
+    let sampled = command.kind().sampled;
+    for state in if is_table { sampled.in_table } else { sampled.in_log } {
         let mut asked = filter.clone();
         asked.state = *state;
         found.extend(newest(admin, &asked).await?);
@@ -47,24 +48,6 @@ async fn newest(admin: &dyn Admin, filter: &Filter) -> Result<Vec<Record>> {
         page.after = found.next;
     }
     Ok(Vec::new())
-}
-
-/// In which states the events of a command are.
-fn states(command: &Command, is_table: bool) -> &'static [Option<EventState>] {
-    match command {
-        Command::Redrive { .. } | Command::Discard { .. } => &[Some(EventState::Dead)],
-        Command::Replay { .. } => &[Some(EventState::Delivered)],
-        Command::Bury { .. } | Command::Schedule { .. } if is_table => &[Some(EventState::Pending)],
-        Command::Bury { .. } => &[
-            Some(EventState::Retrying),
-            Some(EventState::Scheduled),
-            Some(EventState::Behind),
-            Some(EventState::Delivering),
-        ],
-        Command::Schedule { .. } => &[Some(EventState::Retrying), Some(EventState::Scheduled)],
-        Command::Erase { .. } => &[None],
-        _ => &[],
-    }
 }
 
 /// Whether there is anything left to do: what was erased is erased, and what a relay has is not put off.

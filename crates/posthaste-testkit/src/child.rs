@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use posthaste_core::admin::LaneStats;
+use posthaste_core::admin::{LaneStats, all_lanes};
 use posthaste_core::relay::{Lane, Relay};
 use posthaste_core::retry::Backoff;
 use posthaste_core::schema::Backend;
@@ -171,7 +171,7 @@ async fn until_settled(store: &Arc<dyn Backend>) -> Result<()> {
     let deadline = tokio::time::Instant::now() + DONE_WITHIN;
     let is_settled = |lane: &LaneStats| lane.lane.as_str() == LANE && lane.unread == 0 && lane.waiting == 0;
     while tokio::time::Instant::now() < deadline {
-        match store.lanes().await {
+        match all_lanes(&**store).await {
             Ok(lanes) if lanes.iter().any(is_settled) => return Ok(()),
             Err(error) if !error.retryable() => return Err(error),
             // As above: the connection that was asked on may be closed.

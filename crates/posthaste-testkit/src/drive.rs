@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste_core::admin::{Actor, Applied, Command, EventState, Filter, LaneStats, LaneView, Page, Record};
+use posthaste_core::admin::{
+    Actor, Applied, Command, EventState, Filter, LaneStats, LaneView, Pace, Page, Record, all_lanes,
+};
 use posthaste_core::envelope::Envelope;
 use posthaste_core::lane::{LaneName, LaneSpec};
 use posthaste_core::schema::Backend;
@@ -183,8 +185,8 @@ impl StoreBench {
     /// # Errors
     /// What the store says, or that totals do not add up after it.
     pub async fn apply(&self, filter: &Filter, command: Command) -> Result<Applied, Verdict> {
-        let applied = self.store.apply(filter, command, &Actor::new("law", "test")).await?;
-        for lane in self.store.lanes().await? {
+        let applied = self.store.apply(filter, command, &Actor::new("law", "test"), &Pace::full()).await?;
+        for lane in all_lanes(&*self.store).await? {
             ensure!(lane.adds_up(), "totals do not add up after a command: {lane:?}");
         }
         Ok(applied)
@@ -199,7 +201,7 @@ pub fn in_lane(lane: &LaneName) -> Filter {
 }
 
 async fn stats(store: &Arc<dyn Backend>, lane: &LaneName) -> Result<LaneStats, Verdict> {
-    let lanes = store.lanes().await?;
+    let lanes = all_lanes(&**store).await?;
     let stats = lanes.into_iter().find(|stats| stats.lane == *lane);
     let stats = stats.ok_or_else(|| Verdict::broken(format_args!("lane {lane} is not listed")))?;
     ensure!(stats.adds_up(), "totals do not add up: {stats:?}");

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join, join_all};
-use posthaste::admin::{Actor, Command, Filter};
+use posthaste::admin::{Actor, Command, Filter, Pace, all_lanes};
 use posthaste::lane::LaneSpec;
 use posthaste::schema::Backend;
 use posthaste::store::{Claimed, Lease, Outcome, Owner, Room, Settled, Standing, Then};
@@ -104,13 +104,13 @@ impl Driver {
         let start = Instant::now();
         let mut turn = 0;
         loop {
-            assert!(start.elapsed() < DEADLINE, "{:?}", self.stores[0].lanes().await);
+            assert!(start.elapsed() < DEADLINE, "{:?}", all_lanes(&*self.stores[0]).await);
             let was_over = is_over.load(std::sync::atomic::Ordering::SeqCst);
             turn += 1;
             let store = Arc::clone(&self.stores[turn % 2]);
             let lease = store.acquire(&self.spec, &self.owner).await.unwrap().expect("the same owner");
             let found = self.drive(store.as_ref(), &lease).await;
-            let lanes = store.lanes().await.unwrap();
+            let lanes = all_lanes(&*store).await.unwrap();
             assert!(lanes.iter().all(|lane| lane.adds_up()), "{lanes:?}");
             if was_over && !found && lanes.iter().all(|lane| lane.waiting == 0) {
                 return self.delivered;
@@ -200,7 +200,11 @@ async fn nothing_is_lost_or_made_up_and_every_key_keeps_its_order() {
         let mut pruned = 0;
         while !is_over.load(std::sync::atomic::Ordering::SeqCst) {
             let actor = Actor::new("test", "cli");
-            pruned += stores[1].apply(&Filter::default(), prune.clone(), &actor).await.unwrap().changed;
+            pruned += stores[1]
+                .apply(&Filter::default(), prune.clone(), &actor, &Pace::full())
+                .await
+                .unwrap()
+                .changed;
         }
         pruned
     };

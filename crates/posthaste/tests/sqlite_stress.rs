@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use posthaste::admin::{Actor, Command, Filter};
+use posthaste::admin::{Actor, Command, Filter, Pace, all_lanes};
 use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
 use posthaste::schema::Backend;
@@ -78,7 +78,7 @@ impl Driver {
         let start = Instant::now();
         let mut turn = 0;
         while self.settled(expected).await < expected as u64 {
-            assert!(start.elapsed() < DEADLINE, "{:?}", self.stores[0].lanes().await);
+            assert!(start.elapsed() < DEADLINE, "{:?}", all_lanes(&*self.stores[0]).await);
             turn += 1;
             let store = Arc::clone(&self.stores[turn % 2]);
             let lease = store.acquire(&self.spec, &self.owner).await.unwrap().expect("the same owner");
@@ -88,7 +88,7 @@ impl Driver {
     }
 
     async fn settled(&self, expected: usize) -> u64 {
-        let lanes = self.stores[0].lanes().await.unwrap();
+        let lanes = all_lanes(&*self.stores[0]).await.unwrap();
         lanes.iter().for_each(|lane| assert!(lane.adds_up(), "{lane:?}"));
         assert!(lanes.iter().all(|lane| lane.accepted <= expected as u64), "{lanes:?}");
         lanes.first().map_or(0, |lane| lane.delivered)
@@ -191,6 +191,7 @@ async fn nothing_is_lost_and_every_key_keeps_its_order() {
         assert!(numbers.is_sorted(), "{key:?} was delivered out of order: {numbers:?}");
     }
     let prune = Command::Prune { delivered_age: Some(Duration::ZERO), dead_age: None, dry_run: false };
-    let pruned = stores[1].apply(&Filter::default(), prune, &Actor::new("test", "cli")).await.unwrap();
+    let pruned =
+        stores[1].apply(&Filter::default(), prune, &Actor::new("test", "cli"), &Pace::full()).await.unwrap();
     assert_eq!(pruned.changed, expected as u64, "every lane has passed everything");
 }

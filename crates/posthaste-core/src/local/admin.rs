@@ -3,15 +3,16 @@
 use super::LocalBroker;
 use super::dead::DeadLetter;
 use crate::admin::{
-    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, LaneView, Page, Record,
+    Actor, Admin, Applied, Command, EventState, Facts, Filter, Found, LaneStats, LaneView, Lanes, Pace, Page,
+    Record,
 };
 use crate::{BoxFuture, Error, Result};
 
 impl Admin for LocalBroker {
-    fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
+    fn lanes(&self, page: Page) -> BoxFuture<'_, Result<Lanes>> {
         Box::pin(async move {
             let groups = self.groups();
-            groups
+            let stats = groups
                 .iter()
                 .map(|group| {
                     let mut stats = LaneStats::new(group.name().parse()?);
@@ -24,7 +25,8 @@ impl Admin for LocalBroker {
                     stats.replayed = state.totals.replayed;
                     Ok(stats)
                 })
-                .collect()
+                .collect::<Result<_>>()?;
+            Ok(Lanes::page(stats, &page))
         })
     }
 
@@ -37,7 +39,7 @@ impl Admin for LocalBroker {
             letters
                 .retain(|letter| matches(filter, letter) && before.is_none_or(|seq| letter.entry.seq < seq));
             letters.sort_by_key(|letter| std::cmp::Reverse(letter.entry.seq));
-            let size = page.size.clamp(1, 1_000) as usize;
+            let size = page.size() as usize;
             let mut found = Found::default();
             if letters.len() > size {
                 letters.truncate(size);
@@ -55,6 +57,7 @@ impl Admin for LocalBroker {
         filter: &'a Filter,
         command: Command,
         by: &'a Actor,
+        _: &'a Pace<'a>,
     ) -> BoxFuture<'a, Result<Applied>> {
         Box::pin(async move {
             let (redrive, dry_run) = command.on_dead_letters("the local broker")?;
@@ -100,15 +103,9 @@ impl LocalBroker {
 }
 
 fn matches(filter: &Filter, letter: &DeadLetter) -> bool {
-    let event = &letter.envelope;
     filter.lane.as_ref().is_none_or(|lane| lane.as_str() == letter.group)
         && filter.state.is_none_or(|state| state == EventState::Dead)
-        && (filter.ids.is_empty() || filter.ids.contains(&event.id))
-        && filter.event_type.as_ref().is_none_or(|wanted| *wanted == event.event_type)
-        && filter.topic.as_ref().is_none_or(|wanted| wanted.matches(&event.topic))
-        && filter.key.as_ref().is_none_or(|wanted| event.key.as_ref() == Some(wanted))
-        && filter.since.is_none_or(|since| letter.entry.taken_in_at >= since)
-        && filter.until.is_none_or(|until| letter.entry.taken_in_at < until)
+        && filter.means(&Facts::of(&letter.envelope, letter.entry.taken_in_at))
         && filter.fits_failure(Some(&letter.reason.code), Some(&letter.reason.message))
 }
 

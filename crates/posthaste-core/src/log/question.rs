@@ -1,7 +1,7 @@
 //! What a filter asks about events, and how the lanes see them.
 
 use super::spec::StoredSpec;
-use crate::admin::{EventState, Filter, LaneView};
+use crate::admin::{EventState, Facts, Filter, LaneView};
 use crate::lane::LaneName;
 use crate::time::Timestamp;
 
@@ -22,6 +22,19 @@ pub struct Head {
     pub xid: u64,
     /// Whether its payload was erased.
     pub is_erased: bool,
+}
+
+impl Head {
+    /// What a filter asks about it. Its id is not among it: ids decide where a store looks.
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            id: None,
+            event_type: &self.event_type,
+            topic: &self.topic,
+            key: self.key.as_deref(),
+            created_at: self.created_at,
+        }
+    }
 }
 
 /// Where to look for events.
@@ -108,15 +121,9 @@ impl<'a, P: Passed> Question<'a, P> {
         self.filter.lane.as_ref().filter(|_| self.lanes.is_empty())
     }
 
-    /// Whether the filter can mean this event, without asking a lane. Ids are not compared: they decide where
-    /// a store looks.
+    /// Whether the filter can mean this event, without asking a lane.
     pub fn may_mean(&self, head: &Head) -> bool {
-        let filter = self.filter;
-        filter.event_type.as_ref().is_none_or(|wanted| *wanted == head.event_type)
-            && filter.topic.as_ref().is_none_or(|pattern| pattern.matches(&head.topic))
-            && filter.key.as_ref().is_none_or(|key| head.key.as_ref() == Some(key))
-            && filter.since.is_none_or(|since| head.created_at >= since)
-            && filter.until.is_none_or(|until| head.created_at < until)
+        self.filter.means(&head.facts())
     }
 
     /// How the lanes see this event, if the filter means it; `parked`: how those see it that have parked it.

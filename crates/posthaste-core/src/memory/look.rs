@@ -3,19 +3,19 @@
 use super::Memory;
 use super::state::{LaneRow, Parked, ParkedState, State, Stored};
 use crate::admin::{
-    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, LaneView, Page, Record,
+    Actor, Admin, Applied, Command, EventState, Facts, Filter, Found, LaneStats, LaneView, Lanes, Pace, Page,
+    Record,
 };
 use crate::review::{AuditEntry, AuditFilter, AuditPicker, Audited, DeadCodes, Review};
 use crate::time::Timestamp;
 use crate::{BoxFuture, Error, Result};
 
-const PAGE_RECORDS_MAX: u32 = 1_000;
-
 impl Admin for Memory {
-    fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
+    fn lanes(&self, page: Page) -> BoxFuture<'_, Result<Lanes>> {
         Box::pin(async move {
             let (state, now) = (self.lock(), self.now());
-            Ok(state.lanes.values().map(|lane| state.stats_of(lane, now)).collect())
+            let lanes = state.lanes.values().map(|lane| state.stats_of(lane, now));
+            Ok(Lanes::page(lanes.collect(), &page))
         })
     }
 
@@ -28,8 +28,10 @@ impl Admin for Memory {
         filter: &'a Filter,
         command: Command,
         by: &'a Actor,
+        _: &'a Pace<'a>,
     ) -> BoxFuture<'a, Result<Applied>> {
         Box::pin(async move {
+            // It is one step under one lock, so that there is nothing between two steps.
             let applied = self.lock().apply(filter, &command, by, self.now())?;
             self.signal.ring();
             Ok(applied)
@@ -128,7 +130,7 @@ impl State {
             None => i64::MAX,
         };
         self.check_lane(filter)?;
-        let size = page.size.clamp(1, PAGE_RECORDS_MAX) as usize;
+        let size = page.size() as usize;
         let mut found = Found::default();
         for (&seq, stored) in self.events.range(..below).rev() {
             if !self.matches(filter, seq, stored) {
@@ -164,13 +166,7 @@ impl State {
 
     /// Whether an event is what the filter means.
     pub(super) fn matches(&self, filter: &Filter, seq: i64, stored: &Stored) -> bool {
-        let event = &stored.envelope;
-        let itself = (filter.ids.is_empty() || filter.ids.contains(&event.id))
-            && filter.event_type.as_ref().is_none_or(|wanted| *wanted == event.event_type)
-            && filter.topic.as_ref().is_none_or(|pattern| pattern.matches(&event.topic))
-            && filter.key.as_ref().is_none_or(|key| event.key.as_ref() == Some(key))
-            && filter.since.is_none_or(|since| stored.created_at >= since)
-            && filter.until.is_none_or(|until| stored.created_at < until);
+        let itself = filter.means(&Facts::of(&stored.envelope, stored.created_at));
         let in_a_lane = || self.views(filter, seq, stored).iter().any(|view| filter.fits(view));
         itself && (!filter.asks_a_lane() || in_a_lane())
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use posthaste_core::ErrorKind;
-use posthaste_core::admin::{Actor, Admin, Command, Filter, Page};
+use posthaste_core::admin::{Actor, Admin, Command, Filter, Pace, Page, all_lanes};
 use posthaste_core::broker::{Broker, Count, Delivery, Feed, FeedSpec, Reason};
 use posthaste_core::local::{Full, LocalBroker, Trouble, Unrouted};
 use posthaste_core::publish::Publish;
@@ -119,18 +119,18 @@ async fn dead_letters_are_bounded_counted_reported_listed_and_redriven() {
     let mut only = Filter::default();
     only.ids = vec!["3".into()];
     let by = Actor::new("me", "test");
-    let dry = broker.apply(&only, Command::Redrive { dry_run: true }, &by).await.unwrap();
+    let dry = broker.apply(&only, Command::Redrive { dry_run: true }, &by, &Pace::full()).await.unwrap();
     assert_eq!((dry.matched, dry.changed), (1, 0));
-    broker.apply(&only, Command::Redrive { dry_run: false }, &by).await.unwrap();
+    broker.apply(&only, Command::Redrive { dry_run: false }, &by, &Pace::full()).await.unwrap();
     let again = one(members.as_mut()).await;
     assert_eq!((again.envelope.id.as_str(), again.attempt), ("3", 1));
     again.receipt.ack().await.unwrap();
-    assert!(broker.apply(&only, Command::Pause, &by).await.is_err());
+    assert!(broker.apply(&only, Command::Pause, &by, &Pace::full()).await.is_err());
 
     let letter = broker.dead_letters().next().await.unwrap();
     assert_eq!((letter.envelope.id.as_str(), letter.reason.code.as_str()), ("2", "poison"));
     assert!(broker.dead().is_empty(), "whoever reads the stream takes the letter");
-    let stats = &broker.lanes().await.unwrap()[0];
+    let stats = &all_lanes(&broker).await.unwrap()[0];
     assert!(stats.adds_up(), "{stats:?}");
     assert_eq!((stats.accepted, stats.delivered, stats.discarded), (3, 1, 2));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use posthaste_core::admin::Admin;
+use posthaste_core::admin::{Admin, all_lanes};
 use posthaste_core::consumer::{Class, Consumer, Cx, Failure, NoDatabase, Unhandled};
 use posthaste_core::envelope::Envelope;
 use posthaste_core::local::LocalBroker;
@@ -39,7 +39,7 @@ async fn an_error_is_tried_again_by_the_policy_and_then_dead_with_its_reason() {
         (dead[0].reason.code.as_str(), dead[0].reason.message.as_str()),
         ("error", "the shelf is empty")
     );
-    let stats = &broker.lanes().await.unwrap()[0];
+    let stats = &all_lanes(&broker).await.unwrap()[0];
     assert!(stats.adds_up() && stats.dead == 1, "{stats:?}");
 }
 

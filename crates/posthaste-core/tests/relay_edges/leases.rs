@@ -1,7 +1,7 @@
 //! What happens at the end of a lease, and what claims and settles that cross must not do.
 
 use super::*;
-use posthaste_core::admin::{Actor, Command, Filter, Seek};
+use posthaste_core::admin::{Actor, Command, Filter, Pace, Seek, all_lanes};
 
 /// Fails the first delivery after a while and publishes a follower of its key, before that while or after it.
 fn failing_first(
@@ -92,7 +92,7 @@ async fn a_lane_that_was_fenced_is_acquired_anew() {
         let mut filter = Filter::default();
         filter.lane = Some("main".parse().unwrap());
         let seek = Command::Seek { to: Seek::Beginning, dry_run: false };
-        store.apply(&filter, seek, &Actor::new("somebody", "test")).await.unwrap();
+        store.apply(&filter, seek, &Actor::new("somebody", "test"), &Pace::full()).await.unwrap();
         tokio::time::sleep(Duration::from_secs(30)).await;
     };
     relay.run(fence).await.unwrap();
@@ -106,7 +106,7 @@ async fn the_place_moves_on_past_an_event_that_is_not_answered_for_long() {
     let relay = Relay::new(Arc::new(store.clone())).lane(lane(mute).slow_after(Duration::from_secs(1)));
     let looked = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let lane = &store.lanes().await.unwrap()[0];
+        let lane = &all_lanes(&store).await.unwrap()[0];
         assert_eq!((lane.unread, lane.waiting), (0, 1));
     };
     relay.run(looked).await.unwrap();

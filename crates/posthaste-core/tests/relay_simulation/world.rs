@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use posthaste_core::Error;
-use posthaste_core::admin::{Actor, Admin, Command, Filter, LaneState, LaneStats};
+use posthaste_core::admin::{Actor, Admin, Command, Filter, LaneState, LaneStats, Pace, all_lanes};
 use posthaste_core::envelope::Envelope;
 use posthaste_core::lane::{OnDead, Order};
 use posthaste_core::memory::Memory;
@@ -185,16 +185,17 @@ impl World {
 
     async fn command(&self, command: Command) {
         // There may be no lane yet.
-        let _: Result<_, Error> = self.memory.apply(&in_lane(), command, &Actor::new("sim", "test")).await;
+        let _: Result<_, Error> =
+            self.memory.apply(&in_lane(), command, &Actor::new("sim", "test"), &Pace::full()).await;
     }
 
     async fn state(&self) -> Option<LaneState> {
-        let lanes = self.memory.lanes().await.expect("a model never fails");
+        let lanes = all_lanes(&self.memory).await.expect("a model never fails");
         lanes.first().map(|lane| lane.state)
     }
 
     pub(crate) async fn stats(&self) -> LaneStats {
-        let lanes = self.memory.lanes().await.expect("a model never fails");
+        let lanes = all_lanes(&self.memory).await.expect("a model never fails");
         lanes.into_iter().next().expect("some relay made the lane")
     }
 

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use posthaste::admin::{Applied, Command, Filter, Pace};
+use posthaste::admin::{Applied, Command, Filter, Pace, Subject};
 
 use super::context::Context;
 use super::event::list::show;
@@ -107,11 +107,12 @@ impl Action<'_> {
             return self.carry_out(how.rate, command).await;
         }
         let (counted, sample) = self.count(command(true)).await?;
-        let name = command(true).name();
+        let kind = command(true).kind();
+        let name = kind.name;
         if how.dry_run {
             return self.tell(name, counted, true, false, sample);
         }
-        if counted.matched == 0 && !counted.is_partial && changes_events_only(&command(true)) {
+        if counted.matched == 0 && !counted.is_partial && kind.subject != Subject::Lanes {
             // There is nothing to consent to.
             return self.tell(name, counted, false, false, sample);
         }
@@ -152,7 +153,7 @@ impl Action<'_> {
     ) -> Result<Option<(Applied, bool)>, Failure> {
         let name = command(true).name();
         // A broker is asked letter by letter anyway. A store is asked twice only for somebody who watches.
-        let is_watched = std::io::stderr().is_terminal() && is_in_steps(&command(true));
+        let is_watched = std::io::stderr().is_terminal() && command(true).kind().is_in_steps;
         let counted = match self.way.is_to_broker() {
             true => Some(self.count(command(true)).await?.0),
             // A long table may take too long to count, and be changed step by step all the same.
@@ -220,24 +221,4 @@ impl Action<'_> {
 /// A look at what a broker has has its limits.
 fn at_least(counted: Applied) -> &'static str {
     if counted.is_partial { "at least " } else { "" }
-}
-
-/// Whether a command does nothing where no event matches. A lane is removed with its place, and a database is
-/// rebased, also if no event is.
-fn changes_events_only(command: &Command) -> bool {
-    !matches!(command, Command::Remove { .. } | Command::Rebase { .. })
-}
-
-/// Whether a command may take long, and can be stopped on the way.
-fn is_in_steps(command: &Command) -> bool {
-    matches!(
-        command,
-        Command::Redrive { .. }
-            | Command::Replay { .. }
-            | Command::Discard { .. }
-            | Command::Bury { .. }
-            | Command::Schedule { .. }
-            | Command::Erase { .. }
-            | Command::Prune { .. }
-    )
 }

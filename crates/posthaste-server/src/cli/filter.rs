@@ -1,92 +1,117 @@
 //! Which events: the same flags on every verb that looks for some, and the same question to store and server.
+//!
+//! The flags are those fields of [`Filter::FIELDS`] that lists and commands have in common.
 
-use posthaste::admin::{EventState, Filter};
+use clap::{Arg, ArgAction, ArgMatches, FromArgMatches};
+use posthaste::admin::field::{Field, FieldKind};
+use posthaste::admin::{CommandKind, EventState, Filter, LaneNeed};
 use posthaste::lane::LaneName;
-use posthaste::pattern::Pattern;
-use posthaste::time::Timestamp;
+use serde_json::{Map, Value};
 
 use super::moment::past;
-use crate::http::query::ERROR_TEXT_BYTES_MAX;
+use crate::exit::Failure;
+use crate::http::query::{choosing, pairs, value};
 
 /// Which events; every flag that is given must match.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub(super) struct FilterArgs {
-    /// As this lane sees them
-    #[arg(long, value_name = "LANE", value_parser = lane)]
-    pub(super) lane: Option<LaneName>,
-    /// With this id; may be given several times
-    #[arg(long = "id", value_name = "ID")]
-    pub(super) ids: Vec<String>,
-    /// Of this type
-    #[arg(long = "type", value_name = "TYPE")]
-    pub(super) event_type: Option<String>,
-    /// With a topic that matches, like orders or stock.*
-    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
-    pub(super) topic: Option<Pattern>,
-    /// With this key
-    #[arg(long, value_name = "KEY")]
-    pub(super) key: Option<String>,
-    /// Taken in at or after: a time, or how long ago
-    #[arg(long, value_name = "TIME", value_parser = past)]
-    pub(super) since: Option<Timestamp>,
-    /// Taken in before: a time, or how long ago
-    #[arg(long, value_name = "TIME", value_parser = past)]
-    pub(super) until: Option<Timestamp>,
-    /// Failed with this code, like timeout
-    #[arg(long, value_name = "CODE")]
-    pub(super) code: Option<String>,
-    /// Failed with this text in what the failure said
-    #[arg(long, value_name = "TEXT", value_parser = error_text)]
-    pub(super) error: Option<String>,
+#[derive(Clone, Debug, Default)]
+pub(super) struct FilterArgs(Filter);
+
+impl clap::Args for FilterArgs {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        choosing().fold(command, |command, field| command.arg(flag(field)))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for FilterArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut given = Map::new();
+        for field in choosing() {
+            let Some(mut values) = matches.get_many::<Value>(field.name).map(|values| values.cloned()) else {
+                continue;
+            };
+            let value = match field.kind {
+                FieldKind::Ids => Some(values.collect()),
+                _ => values.next(),
+            };
+            given.extend(value.map(|value| (field.json.to_owned(), value)));
+        }
+        let filter = serde_json::from_value(Value::Object(given));
+        filter.map(Self).map_err(|error| clap::Error::raw(clap::error::ErrorKind::InvalidValue, error))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// A field of a filter as a flag.
+fn flag(field: &'static Field) -> Arg {
+    let (placeholder, more) = match field.kind {
+        FieldKind::Lane => ("LANE", ""),
+        FieldKind::State => ("STATE", ""),
+        FieldKind::Ids => ("ID", ""),
+        FieldKind::Pattern => ("PATTERN", ""),
+        FieldKind::Time => ("TIME", ": a time, or how long ago"),
+        FieldKind::Part { .. } => ("TEXT", ""),
+        FieldKind::Text { placeholder } => (placeholder, ""),
+        FieldKind::Place | FieldKind::Age | FieldKind::Flag => ("VALUE", ""),
+    };
+    let action = if field.kind == FieldKind::Ids { ArgAction::Append } else { ArgAction::Set };
+    let read = move |text: &str| match field.kind {
+        FieldKind::Time => past(text).map(|time| Value::from(time.to_string())),
+        _ => value(field, text.to_owned()),
+    };
+    Arg::new(field.name)
+        .long(field.name)
+        .value_name(placeholder)
+        .help(format!("{}{more}", field.about))
+        .action(action)
+        .value_parser(read)
 }
 
 impl FilterArgs {
-    /// As the store is asked.
-    pub(super) fn filter(&self, state: Option<EventState>) -> Filter {
-        let mut filter = Filter::default();
-        filter.lane = self.lane.clone();
+    /// As somebody said it.
+    pub(super) fn filter(&self) -> &Filter {
+        &self.0
+    }
+
+    /// The same in a state.
+    pub(super) fn in_state(&self, state: Option<EventState>) -> Filter {
+        let mut filter = self.0.clone();
         filter.state = state;
-        filter.ids = self.ids.clone();
-        filter.event_type = self.event_type.clone();
-        filter.topic = self.topic.clone();
-        filter.key = self.key.clone();
-        filter.since = self.since;
-        filter.until = self.until;
-        filter.code = self.code.clone();
-        filter.error = self.error.clone();
         filter
     }
 
-    /// As the server is asked: the query of `GET /v1/events`.
-    pub(super) fn query(&self, state: Option<EventState>, limit: u32, after: Option<&str>) -> String {
-        let mut pairs = filter_pairs(&self.filter(None));
-        pairs.push(("state", state.map(|state| state.name().to_owned())));
-        pairs.push(("after", after.map(str::to_owned)));
-        with_query(&format!("/v1/events?limit={limit}"), pairs)
-    }
-
-    /// As the server is asked: the query of `GET /v1/dead/codes`.
-    pub(super) fn codes_query(&self) -> String {
-        let lane = self.lane.as_ref().map(ToString::to_string);
-        let pairs = [("lane", lane), ("code", self.code.clone()), ("error", self.error.clone())];
-        with_query("/v1/dead/codes?", pairs)
+    /// The events of a command.
+    ///
+    /// # Errors
+    /// The command needs a lane, or at least some choice, and none was said.
+    pub(super) fn meant_by(&self, kind: &CommandKind) -> Result<Filter, Failure> {
+        let name = kind.name;
+        if kind.lanes == LaneNeed::One && self.0.lane.is_none() {
+            let or = if kind.is_for_dead_letters { ", or --broker TARGET --group GROUP" } else { "" };
+            return Err(Failure::usage(format!(
+                "{name}: say --lane LANE{or}; posthaste lane list shows the lanes"
+            )));
+        }
+        if kind.lanes == LaneNeed::Any && self.0.is_empty() {
+            let flags: Vec<_> = choosing().map(|field| format!("--{}", field.name)).collect();
+            return Err(Failure::usage(format!("{name}: say which events, by {}", flags.join(", "))));
+        }
+        Ok(self.in_state(kind.state))
     }
 }
 
-/// A filter as a server is told of it, but for the state: that is the command's own.
-pub(super) fn filter_pairs(filter: &Filter) -> Vec<(&'static str, Option<String>)> {
-    let mut pairs = vec![
-        ("lane", filter.lane.as_ref().map(ToString::to_string)),
-        ("type", filter.event_type.clone()),
-        ("topic", filter.topic.as_ref().map(ToString::to_string)),
-        ("key", filter.key.clone()),
-        ("since", filter.since.map(|time| time.to_string())),
-        ("until", filter.until.map(|time| time.to_string())),
-        ("code", filter.code.clone()),
-        ("error", filter.error.clone()),
-    ];
-    pairs.extend(filter.ids.iter().map(|id| ("id", Some(id.clone()))));
-    pairs
+/// As the server is asked: `GET /v1/events`.
+pub(super) fn events_query(filter: &Filter, limit: u32, after: Option<&str>) -> String {
+    let mut pairs = pairs(Filter::FIELDS.iter(), &filter.given());
+    pairs.push(("after", after.map(str::to_owned)));
+    with_query(&format!("/v1/events?limit={limit}"), pairs)
 }
 
 /// A path with these parameters, as far as they are given.
@@ -101,14 +126,6 @@ pub(super) fn with_query(
         }
     }
     query
-}
-
-/// Reads a text to look for in errors.
-fn error_text(text: &str) -> Result<String, String> {
-    if (1..=ERROR_TEXT_BYTES_MAX).contains(&text.len()) {
-        return Ok(text.to_owned());
-    }
-    Err(format!("write between 1 and {ERROR_TEXT_BYTES_MAX} bytes"))
 }
 
 /// Percent-encodes everything but what may stand anywhere in a URL.
@@ -129,26 +146,49 @@ pub(super) fn lane(text: &str) -> Result<LaneName, String> {
     text.parse().map_err(|error: posthaste::Error| error.to_string())
 }
 
-fn pattern(text: &str) -> Result<Pattern, String> {
-    text.parse().map_err(|error: posthaste::Error| error.to_string())
-}
-
 #[cfg(test)]
 mod tests {
+    use clap::Args as _;
+
     use super::*;
 
+    fn read(flags: &[&str]) -> Result<Filter, String> {
+        let command = FilterArgs::augment_args(clap::Command::new("list").no_binary_name(true));
+        let matches = command.try_get_matches_from(flags).map_err(|error| error.to_string())?;
+        Ok(FilterArgs::from_arg_matches(&matches).map_err(|error| error.to_string())?.0)
+    }
+
     #[test]
-    fn the_query_asks_for_the_same_as_the_filter() {
-        let args = FilterArgs {
-            lane: Some("main".parse().unwrap()),
-            key: Some("a&b=c d/ü".to_owned()),
-            ids: vec!["1".to_owned(), "2".to_owned()],
-            ..FilterArgs::default()
-        };
+    fn the_query_asks_for_the_same_as_the_flags() {
+        let mut filter = read(&["--lane", "main", "--key", "a&b=c d/ü", "--id", "1", "--id", "2"]).unwrap();
+        assert_eq!((filter.key.as_deref(), filter.ids.len()), (Some("a&b=c d/ü"), 2));
+        filter.state = Some(EventState::Dead);
         assert_eq!(
-            args.query(Some(EventState::Dead), 5, None),
-            "/v1/events?limit=5&lane=main&key=a%26b%3Dc%20d%2F%C3%BC&id=1&id=2&state=dead"
+            events_query(&filter, 5, None),
+            "/v1/events?limit=5&lane=main&state=dead&id=1&id=2&key=a%26b%3Dc%20d%2F%C3%BC"
         );
-        assert_eq!(args.filter(None).key.as_deref(), Some("a&b=c d/ü"));
+        assert!(read(&["--since", "1h"]).unwrap().since.is_some());
+        for (flags, says) in [
+            (["--lane", "a b"], "lane name"),
+            (["--topic", ""], "topic pattern"),
+            (["--since", "soon"], "--since"),
+            (["--error", ""], "between 1 and 255 bytes"),
+        ] {
+            let refused = read(&flags).unwrap_err();
+            assert!(refused.contains(says), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_command_without_what_it_needs_is_refused() {
+        let of = |flags: &[&str], name: &str| {
+            let kind = CommandKind::named(name).unwrap();
+            FilterArgs(read(flags).unwrap()).meant_by(kind).map_err(|failure| failure.to_string())
+        };
+        assert_eq!(of(&["--lane", "main"], "redrive").unwrap().state, Some(EventState::Dead));
+        assert!(of(&[], "replay").unwrap_err().contains("replay: say --lane LANE;"));
+        assert!(of(&[], "discard").unwrap_err().contains("or --broker TARGET"));
+        assert!(of(&[], "erase").unwrap_err().contains("--lane, --id, --type"));
+        assert!(of(&["--key", "k"], "erase").is_ok());
     }
 }

@@ -221,10 +221,39 @@ async fn dispatch(verb: Verb, context: &Context) -> Result<(), Failure> {
 mod tests {
     use clap::CommandFactory;
 
+    use posthaste::admin::CommandKind;
+
     use super::*;
 
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    /// The verb of a command, wherever it stands.
+    fn verb<'a>(below: &'a clap::Command, name: &str) -> Option<&'a clap::Command> {
+        below
+            .get_subcommands()
+            .find_map(|verb| if verb.get_name() == name { Some(verb) } else { self::verb(verb, name) })
+    }
+
+    #[test]
+    fn each_command_has_the_flags_that_the_table_of_commands_says() {
+        let cli = Cli::command();
+        for kind in CommandKind::given() {
+            // What consumers remember is pruned by a flag of prune.
+            let name = if kind.name == "prune-inbox" { "prune" } else { kind.name };
+            let verb = verb(&cli, name).unwrap_or_else(|| panic!("{name} is not on the command line"));
+            let has = |flag: &str| verb.get_arguments().any(|argument| argument.get_long() == Some(flag));
+            assert_eq!(has("dry-run"), kind.takes_dry_run, "{name} --dry-run");
+            assert_eq!(has("yes"), kind.is_for_good || kind.is_for_dead_letters, "{name} --yes");
+            assert_eq!(has("rate"), kind.takes_rate, "{name} --rate");
+            assert_eq!(has("key"), kind.takes_filter, "{name} --key");
+            assert_eq!(has("broker"), kind.is_for_dead_letters, "{name} --broker");
+            for setting in kind.settings.iter().filter(|_| kind.name == name) {
+                let flag = setting.name.replace('_', "-");
+                assert!(has(&flag), "{name} --{flag}");
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! `posthaste replay`: delivers events again that a lane has delivered.
 
-use posthaste::admin::{Command, EventState};
+use posthaste::admin::Command;
 
 use super::act::{Action, DryRun, How, RateArgs};
 use super::context::Context;
@@ -19,11 +19,9 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args, context: &Context) -> Result<(), Failure> {
-    if args.filter.lane.is_none() {
-        return Err(Failure::usage("replay: say --lane LANE; posthaste lane list shows the lanes"));
-    }
-    let filter = args.filter.filter(Some(EventState::Delivered));
+    let replay = |dry_run| Command::Replay { dry_run };
+    let filter = args.filter.meant_by(replay(true).kind())?;
     let way = context.way().await?;
     let action = Action::on_events(context, &way, &filter, "delivered events");
-    action.run(How::from(args.dry_run).at(args.rate), |dry_run| Command::Replay { dry_run }).await
+    action.run(How::from(args.dry_run).at(args.rate), replay).await
 }

@@ -5,14 +5,15 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste::admin::{Actor, Admin, Applied, Command, Filter, Pace, Seek};
+use posthaste::admin::{Actor, Admin, Applied, Command, Filter, LaneNeed, Pace};
 use posthaste::schema::Backend;
+use posthaste::time::Moment;
 
 use super::client::{Client, Given};
-use super::filter::{filter_pairs, with_query};
+use super::filter::with_query;
 use super::moment::resolved;
-use crate::config::unit;
 use crate::exit::Failure;
+use crate::http::query::{self, choosing};
 use crate::http::wire::{AppliedDocument, EventDocument};
 use crate::record::Keeper;
 use crate::sample::sample;
@@ -52,7 +53,7 @@ impl Way {
             }
         };
         let told = |error: posthaste::Error| self.told(error, command.name());
-        let counted = admin.apply(filter, command.clone(), by).await.map_err(told)?;
+        let counted = admin.apply(filter, command.clone(), by, &Pace::full()).await.map_err(told)?;
         let few = sample(admin, filter, &command, is_table).await.map_err(told)?;
         Ok((counted, few.iter().map(EventDocument::of).collect()))
     }
@@ -67,7 +68,7 @@ impl Way {
     ) -> Result<Applied, Failure> {
         let name = command.name();
         let applied = match self {
-            Self::Store { store, .. } => store.apply_paced(filter, command, by, pace).await,
+            Self::Store { store, .. } => store.apply(filter, command, by, pace).await,
             Self::Broker { admin, record } => record.apply(&**admin, filter, command, by, pace).await,
             Self::Server { client, broker } => {
                 let path = path(filter, broker.as_deref(), &command, false, pace.per_second());
@@ -127,9 +128,10 @@ fn applied(document: &AppliedDocument) -> Applied {
     applied
 }
 
-/// A filter as a server is told of it: at a broker its lane is a group.
+/// A filter as a server is told of it, but for the state, which is the verb's own; at a broker its lane is a
+/// group.
 pub(super) fn told_to_server(filter: &Filter, broker: Option<&str>) -> Vec<(&'static str, Option<String>)> {
-    let mut pairs = filter_pairs(filter);
+    let mut pairs = query::pairs(choosing(), &filter.given());
     if let Some(broker) = broker {
         pairs.iter_mut().filter(|(name, _)| *name == "lane").for_each(|(name, _)| *name = "group");
         pairs.insert(0, ("broker", Some(broker.to_owned())));
@@ -145,35 +147,24 @@ fn path(
     dry_run: bool,
     rate: Option<NonZeroU32>,
 ) -> String {
+    let kind = command.kind();
     // Whether somebody said --yes was asked here.
-    let path = format!("/v1/commands/{}?dry_run={dry_run}&yes={}", command.name(), !dry_run);
+    let path = format!("/v1/commands/{}?dry_run={dry_run}&yes={}", kind.name, !dry_run);
     let mut pairs = told_to_server(filter, broker);
     pairs.push(("rate", rate.map(|rate| rate.to_string())));
-    match command {
-        Command::Discard { reason, .. } | Command::Bury { reason, .. } => {
-            pairs.push(("reason", Some(reason.clone())));
-        }
-        Command::Schedule { at, .. } => pairs.push(("at", Some(resolved(*at).to_string()))),
-        Command::Seek { to, .. } => {
-            let to = match to {
-                Seek::Beginning => "beginning".to_owned(),
-                Seek::Time(time) => time.to_string(),
-                _ => "end".to_owned(),
-            };
-            pairs.push(("to", Some(to)));
-        }
-        Command::Pause | Command::Resume if filter.lane.is_none() => {
-            pairs.push(("all", Some("true".to_owned())));
-        }
-        Command::Prune { delivered_age, dead_age, .. } => {
-            pairs.push(("older_than", delivered_age.map(unit::show_duration)));
-            pairs.push(("dead_older_than", dead_age.map(unit::show_duration)));
-        }
-        Command::PruneInbox { age, .. } => pairs.push(("older_than", Some(unit::show_duration(*age)))),
-        Command::Rebase { upgraded, .. } => pairs.push(("upgraded", Some(upgraded.to_string()))),
-        _ => {}
+    if kind.lanes == LaneNeed::OneOrAll && filter.lane.is_none() {
+        pairs.push(("all", Some("true".to_owned())));
     }
+    pairs.extend(query::pairs(kind.settings.iter(), &at_a_time(command).told()));
     with_query(&path, pairs)
+}
+
+/// The same command with a time in the place of a distance from now; a server takes nothing else.
+fn at_a_time(command: &Command) -> Command {
+    match command.clone() {
+        Command::Schedule { at, dry_run } => Command::Schedule { at: Moment::At(resolved(at)), dry_run },
+        other => other,
+    }
 }
 
 #[cfg(test)]

@@ -3,17 +3,16 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Extension, Path, State};
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use posthaste::ErrorKind;
-use posthaste::admin::{Actor, Admin, Applied, Command, EventState, Filter, Pace, Seek};
+use posthaste::admin::field::Need;
+use posthaste::admin::{Actor, Admin, Applied, Command, CommandKind, Filter, LaneNeed, Pace};
 use posthaste::schema::Backend;
-use posthaste::time::Moment;
-use serde::Deserialize;
+use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use super::app::App;
@@ -21,51 +20,12 @@ use super::auth::KeyName;
 use super::jobs::{Job, Outcome};
 use super::letters::{self, Letters};
 use super::problem::{Kind, Problem, is_own_words};
-use super::query::{FilterText, query_and_ids, time};
+use super::query::{Asked, bad, choosing, malformed};
 use super::server::Peer;
 use super::wire::{AppliedDocument, EventDocument};
 use crate::config::unit;
 use crate::record::Keeper;
 use crate::sample::sample;
-
-const VERBS: &str = "redrive, replay, discard, bury, schedule, pause, resume, seek, remove, prune, prune-inbox, rebase, erase";
-
-/// What a command takes; what does not belong to it is refused.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct CommandQuery {
-    lane: Option<String>,
-    #[serde(rename = "type")]
-    event_type: Option<String>,
-    topic: Option<String>,
-    key: Option<String>,
-    since: Option<String>,
-    until: Option<String>,
-    code: Option<String>,
-    error: Option<String>,
-    /// Instead of a lane, a target and a group there: redrive and discard.
-    broker: Option<String>,
-    group: Option<String>,
-    /// Why, for the record: discard and bury.
-    reason: Option<String>,
-    /// When: schedule.
-    at: Option<String>,
-    /// Where: seek.
-    to: Option<String>,
-    /// All lanes: pause and resume.
-    all: bool,
-    /// Ages: prune, prune-inbox.
-    older_than: Option<String>,
-    dead_older_than: Option<String>,
-    /// By `pg_upgrade`: rebase.
-    upgraded: bool,
-    /// How many a second at most: what is done in steps.
-    rate: Option<String>,
-    /// Only count.
-    dry_run: bool,
-    /// Do it: this cannot be undone.
-    yes: bool,
-}
 
 /// Does it, and answers to how many; if it takes longer than a request may, it goes on, and the answer says as which job.
 pub(super) async fn give(
@@ -75,11 +35,10 @@ pub(super) async fn give(
     Path(verb): Path<String>,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let (asked, ids) = query_and_ids::<CommandQuery>(&uri)?;
-    let (dry_run, yes) = (asked.dry_run, asked.yes);
-    let order = asked.understood(&verb, ids, &app.letters)?;
+    let order = Order::of(&verb, Asked::of(&uri)?, &app.letters)?;
     let by = Actor::new(&*name, via(peer.map(|Extension(peer)| peer)));
-    let work = Work { store: Arc::clone(&app.store), is_table: app.is_table, order, by, dry_run, yes };
+    let dry_run = order.dry_run;
+    let work = Work { store: Arc::clone(&app.store), is_table: app.is_table, order, by };
     let job = app.jobs.begin((&verb, &name), dry_run, |job| async move { work.carried_out(&job).await })?;
     match timeout(app.patience(), job.ended()).await {
         Ok(outcome) => Ok(Json(outcome?).into_response()),
@@ -102,15 +61,13 @@ struct Work {
     is_table: bool,
     order: Order,
     by: Actor,
-    dry_run: bool,
-    yes: bool,
 }
 
 impl Work {
     async fn carried_out(self, job: &Job) -> Outcome {
-        let Self { order, dry_run, .. } = &self;
-        let is_only_counted = *dry_run || (order.is_for_good && !self.yes);
-        let command = (order.command)(is_only_counted);
+        let (order, dry_run) = (&self.order, self.order.dry_run);
+        let is_only_counted = dry_run || (order.is_for_good() && !order.yes);
+        let command = order.command(is_only_counted)?;
         let (applied, stopped) = self.applied(command.clone(), job).await?;
         let verb = command.name();
         if is_only_counted && !dry_run {
@@ -121,9 +78,9 @@ impl Work {
             );
             return Err(Problem::new(Kind::ConsentNeeded, detail));
         }
-        let mut document = AppliedDocument::of(verb, applied, *dry_run);
+        let mut document = AppliedDocument::of(verb, applied, dry_run);
         document.stopped = stopped;
-        if *dry_run {
+        if dry_run {
             let few = sample(self.admin(), &order.filter, &command, self.is_table).await;
             let few = few.map_err(|error| self.refused(error))?;
             document.sample = few.iter().map(EventDocument::of).collect();
@@ -146,7 +103,7 @@ impl Work {
                 let record = Keeper::within(Arc::clone(&self.store), broker);
                 record.apply(&**letters, filter, command, by, &pace).await
             }
-            None => self.store.apply_paced(filter, command, by, &pace).await,
+            None => self.store.apply(filter, command, by, &pace).await,
         };
         Ok((applied.map_err(|error| self.refused(error))?, stopped.load(Ordering::SeqCst)))
     }
@@ -163,167 +120,126 @@ impl Work {
     }
 }
 
-/// Makes a command, dry or not.
-type Make = Box<dyn Fn(bool) -> Command + Send + Sync>;
-
 /// A command that was understood.
 struct Order {
+    kind: &'static CommandKind,
+    /// What it is told, by the names of its settings in JSON.
+    told: Map<String, Value>,
     filter: Filter,
     /// The broker's name and its dead letters that it is about, if it is not about the store.
     letters: Option<(String, Arc<dyn Admin>)>,
-    command: Make,
-    /// Whether it cannot be undone.
-    is_for_good: bool,
-    /// How many a second at most.
+    /// The number of events per second that it changes at most.
     rate: Option<NonZeroU32>,
+    dry_run: bool,
+    /// Whether it was said that it shall be done although it cannot be undone.
+    yes: bool,
 }
 
-impl CommandQuery {
-    fn understood(self, verb: &str, ids: Vec<String>, known: &Letters) -> Result<Order, Problem> {
-        let (is_for_good, command) = self.command(verb)?;
-        // Handlers run again, in other processes.
-        let is_for_good = is_for_good || self.broker.is_some();
-        self.refuse_what_does_not_belong_to(verb, &ids)?;
-        self.demand_a_lane_for(verb)?;
-        let rate = self.rate.as_deref().map(unit::rate).transpose();
-        let rate = rate.map_err(|error| malformed(format!("rate: {error}")))?;
-        let (broker, group) = (self.broker.clone(), self.group.clone());
-        let mut filter = self.filter(ids)?;
-        if verb == "erase" && filter.is_empty() {
-            let detail = "erase needs to be told which events: id, lane, type, topic, key, since or until";
-            return Err(malformed(detail));
+impl Order {
+    fn of(verb: &str, mut asked: Asked, known: &Letters) -> Result<Self, Problem> {
+        let kind = CommandKind::given().find(|kind| kind.name == verb).ok_or_else(|| {
+            let verbs: Vec<_> = CommandKind::given().map(|kind| kind.name).collect();
+            let detail = format!("there is no such command; there are {}", verbs.join(", "));
+            Problem::new(Kind::NotFound, detail)
+        })?;
+        let [dry_run, yes, all] = ["dry_run", "yes", "all"].map(|flag| asked.flag(flag));
+        let (dry_run, yes, all) = (dry_run?, yes?, all?);
+        refuse_what_does_not_belong(kind, &asked, dry_run, all)?;
+        let rate = asked.text("rate")?.as_deref().map(unit::rate).transpose().map_err(bad("rate"))?;
+        let (broker, group) = (asked.text("broker")?, asked.text("group")?);
+        let mut filter = asked.filter(choosing())?;
+        let told = settings(kind, &mut asked)?;
+        asked.end()?;
+        demand_a_lane(kind, filter.lane.is_some() || broker.is_some(), all)?;
+        if kind.takes_filter && kind.lanes == LaneNeed::Any && filter.is_empty() {
+            let names: Vec<_> = choosing().map(|field| field.name).collect();
+            return Err(malformed(format!("{verb} needs to be told which events, by {}", names.join(", "))));
         }
-        filter.state = match verb {
-            "redrive" | "discard" => Some(EventState::Dead),
-            "replay" => Some(EventState::Delivered),
-            _ => None,
-        };
+        filter.state = kind.state;
         let letters = known.asked((broker.as_deref(), group.as_deref()), &mut filter)?;
-        let letters = broker.zip(letters);
-        Ok(Order { filter, letters, command, is_for_good, rate })
+        Ok(Self { kind, told, filter, letters: broker.zip(letters), rate, dry_run, yes })
     }
 
-    /// Whether it cannot be undone, and the command.
-    fn command(&self, verb: &str) -> Result<(bool, Make), Problem> {
-        let delivered_age = age("older_than", self.older_than.as_deref())?;
-        let dead_age = age("dead_older_than", self.dead_older_than.as_deref())?;
-        Ok(match verb {
-            "redrive" => (false, Box::new(|dry_run| Command::Redrive { dry_run })),
-            "replay" => (false, Box::new(|dry_run| Command::Replay { dry_run })),
-            "discard" => {
-                let reason = self.reason.clone().unwrap_or_else(|| "discarded by an operator".to_owned());
-                (true, Box::new(move |dry_run| Command::Discard { reason: reason.clone(), dry_run }))
-            }
-            "bury" => {
-                let reason = self.reason.clone().unwrap_or_else(|| "buried by an operator".to_owned());
-                (false, Box::new(move |dry_run| Command::Bury { reason: reason.clone(), dry_run }))
-            }
-            "schedule" => {
-                let at = time("at", self.at.clone())?.map(Moment::At);
-                let at = at.ok_or_else(|| malformed("schedule needs at: a time"))?;
-                (false, Box::new(move |dry_run| Command::Schedule { at, dry_run }))
-            }
-            "pause" => (false, Box::new(|_| Command::Pause)),
-            "resume" => (false, Box::new(|_| Command::Resume)),
-            "seek" => {
-                let to = self.to.as_deref().map(place).transpose()?;
-                let to = to.ok_or_else(|| malformed("seek needs to: beginning, end or a time"))?;
-                (true, Box::new(move |dry_run| Command::Seek { to, dry_run }))
-            }
-            "remove" => (true, Box::new(|dry_run| Command::Remove { dry_run })),
-            "prune" if delivered_age.is_none() && dead_age.is_none() => {
-                return Err(malformed("prune needs older_than or dead_older_than, like 7d"));
-            }
-            "prune" => (true, Box::new(move |dry_run| Command::Prune { delivered_age, dead_age, dry_run })),
-            "prune-inbox" => {
-                let age = delivered_age.ok_or_else(|| malformed("prune-inbox needs older_than, like 30d"))?;
-                (true, Box::new(move |dry_run| Command::PruneInbox { age, dry_run }))
-            }
-            "rebase" => {
-                let upgraded = self.upgraded;
-                (true, Box::new(move |dry_run| Command::Rebase { upgraded, dry_run }))
-            }
-            "erase" => (true, Box::new(|dry_run| Command::Erase { dry_run })),
-            _ => {
-                let detail = format!("there is no such command; there are {VERBS}");
-                return Err(Problem::new(Kind::NotFound, detail));
-            }
-        })
+    /// Whether it cannot be undone. Redriving what a broker has cannot: handlers run again, in other
+    /// processes.
+    fn is_for_good(&self) -> bool {
+        self.kind.is_for_good || self.letters.is_some()
     }
 
-    fn demand_a_lane_for(&self, verb: &str) -> Result<(), Problem> {
-        let needs_one = match verb {
-            "redrive" | "replay" | "discard" | "bury" | "schedule" | "seek" | "remove" => true,
-            "pause" | "resume" => !self.all,
-            _ => false,
-        };
-        if needs_one && self.lane.is_none() && self.broker.is_none() {
-            return Err(malformed(format!("{verb} needs lane; GET /v1/lanes lists them")));
-        }
-        Ok(())
+    fn command(&self, dry_run: bool) -> Result<Command, Problem> {
+        Command::from_told(self.kind, self.told.clone(), dry_run)
+            .map_err(|error| malformed(error.to_string()))
     }
+}
 
-    /// A parameter that would be passed over might have been meant to spare something.
-    fn refuse_what_does_not_belong_to(&self, verb: &str, ids: &[String]) -> Result<(), Problem> {
-        let takes_events = matches!(verb, "redrive" | "replay" | "discard" | "bury" | "schedule" | "erase");
-        let chosen = [
-            ("type", &self.event_type),
-            ("topic", &self.topic),
-            ("key", &self.key),
-            ("since", &self.since),
-            ("until", &self.until),
-            ("code", &self.code),
-            ("error", &self.error),
-        ];
-        let mut given: Vec<(&str, bool, bool)> =
-            chosen.iter().map(|(name, value)| (*name, value.is_some(), takes_events)).collect();
-        let takes_no_lane = matches!(verb, "prune" | "prune-inbox" | "rebase");
-        let takes_broker = matches!(verb, "redrive" | "discard");
-        given.extend([
-            // These two would be done, where somebody wanted to see what they do.
-            ("dry_run", self.dry_run, !matches!(verb, "pause" | "resume")),
-            ("broker", self.broker.is_some(), takes_broker),
-            ("group", self.group.is_some(), takes_broker),
-            ("id", !ids.is_empty(), takes_events),
-            ("rate", self.rate.is_some(), takes_events || matches!(verb, "prune" | "prune-inbox")),
-            ("lane", self.lane.is_some(), !takes_no_lane && !self.all),
-            ("reason", self.reason.is_some(), matches!(verb, "discard" | "bury")),
-            ("at", self.at.is_some(), verb == "schedule"),
-            ("to", self.to.is_some(), verb == "seek"),
-            ("all", self.all, matches!(verb, "pause" | "resume")),
-            ("older_than", self.older_than.is_some(), matches!(verb, "prune" | "prune-inbox")),
-            ("dead_older_than", self.dead_older_than.is_some(), verb == "prune"),
-            ("upgraded", self.upgraded, verb == "rebase"),
-        ]);
-        match given.into_iter().find(|(_, is_given, belongs)| *is_given && !belongs) {
-            Some((name, ..)) => Err(malformed(format!("{name} does not belong to {verb}"))),
-            None => Ok(()),
+/// A parameter that would be passed over might have been meant to spare something.
+fn refuse_what_does_not_belong(
+    kind: &CommandKind,
+    asked: &Asked,
+    dry_run: bool,
+    all: bool,
+) -> Result<(), Problem> {
+    let flags = [("dry_run", dry_run), ("all", all)];
+    let flags = flags.into_iter().filter_map(|(name, is_set)| is_set.then_some(name));
+    let is_known = |name: &str| CommandKind::given().any(|kind| takes(kind, name));
+    let is_foreign = |name: &str| is_known(name) && (!takes(kind, name) || (all && name == "lane"));
+    match asked.names().chain(flags).find(|name| is_foreign(name)) {
+        Some(name) => Err(malformed(format!("{name} does not belong to {}", kind.name))),
+        None => Ok(()),
+    }
+}
+
+/// Whether a command takes a parameter.
+fn takes(kind: &CommandKind, name: &str) -> bool {
+    match name {
+        "dry_run" => kind.takes_dry_run,
+        "yes" => true,
+        "all" => kind.lanes == LaneNeed::OneOrAll,
+        "rate" => kind.takes_rate,
+        "broker" | "group" => kind.is_for_dead_letters,
+        "lane" => kind.lanes != LaneNeed::All,
+        name => {
+            kind.settings.iter().any(|setting| setting.name == name)
+                || (kind.takes_filter && choosing().any(|field| field.name == name))
         }
     }
+}
 
-    fn filter(self, ids: Vec<String>) -> Result<Filter, Problem> {
-        let Self { lane, event_type, topic, key, since, until, code, error, .. } = self;
-        FilterText { lane, ids, event_type, topic, key, since, until, code, error, state: None }.understood()
+/// What a command is told; what must be there is demanded, and what is left out has its default.
+fn settings(kind: &CommandKind, asked: &mut Asked) -> Result<Map<String, Value>, Problem> {
+    let mut told = asked.told(kind.settings.iter())?;
+    for setting in kind.settings {
+        if told.contains_key(setting.json) {
+            continue;
+        }
+        match setting.need {
+            Need::Optional => {}
+            Need::Default(value) => drop(told.insert(setting.json.to_owned(), value.into())),
+            Need::Required => {
+                let about = setting.about;
+                return Err(malformed(format!("{} needs {}: {about}", kind.name, setting.name)));
+            }
+            Need::OneOf if told.is_empty() => {
+                let names: Vec<_> = kind.settings.iter().map(|setting| setting.name).collect();
+                let names = names.join(" or ");
+                return Err(malformed(format!("{} needs {names}: {}", kind.name, setting.about)));
+            }
+            Need::OneOf => {}
+        }
     }
+    Ok(told)
 }
 
-fn malformed(detail: impl Into<String>) -> Problem {
-    Problem::new(Kind::Malformed, detail)
-}
-
-fn age(name: &str, text: Option<&str>) -> Result<Option<Duration>, Problem> {
-    text.map(unit::duration).transpose().map_err(|error| malformed(format!("{name}: {error}")))
-}
-
-fn place(text: &str) -> Result<Seek, Problem> {
-    Ok(match text {
-        "beginning" => Seek::Beginning,
-        "end" => Seek::End,
-        other => match time("to", Some(other.to_owned()))? {
-            Some(time) => Seek::Time(time),
-            None => Seek::End,
-        },
-    })
+fn demand_a_lane(kind: &CommandKind, is_named: bool, all: bool) -> Result<(), Problem> {
+    let needs_one = match kind.lanes {
+        LaneNeed::One => true,
+        LaneNeed::OneOrAll => !all,
+        LaneNeed::Any | LaneNeed::All => false,
+    };
+    if needs_one && !is_named {
+        return Err(malformed(format!("{} needs lane; GET /v1/lanes lists them", kind.name)));
+    }
+    Ok(())
 }
 
 /// What a store refuses here is the command, and not an event.

@@ -7,39 +7,21 @@ use axum::extract::{Path, State};
 use axum::http::Uri;
 use posthaste::ErrorKind;
 use posthaste::admin::{EventState, Filter, Page, Record};
-use serde::Deserialize;
 
 use super::app::App;
 use super::problem::{Kind, Problem};
-use super::query::{FilterText, NO_PAGE, page, query, query_and_ids};
+use super::query::{Asked, NO_PAGE};
 use super::wire::{EventDocument, EventPage};
 use super::{history, letters};
 
 /// How many events of one id, from several sources, are looked at.
 const SAME_ID_MAX: u32 = 16;
 
-/// The query of `GET /v1/events`; everything that is there must match.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ListQuery {
-    lane: Option<String>,
-    state: Option<String>,
-    #[serde(rename = "type")]
-    event_type: Option<String>,
-    topic: Option<String>,
-    key: Option<String>,
-    since: Option<String>,
-    until: Option<String>,
-    code: Option<String>,
-    error: Option<String>,
-    limit: Option<u32>,
-    after: Option<String>,
-}
-
 /// Events that match, the newest first, without their payloads.
 pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Json<EventPage>, Problem> {
-    let (asked, ids) = query_and_ids::<ListQuery>(&uri)?;
-    let (filter, page) = asked.understood(ids)?;
+    let mut asked = Asked::of(&uri)?;
+    let (filter, page) = (asked.filter(Filter::FIELDS.iter())?, asked.page()?);
+    asked.end()?;
     let found = app.store.find(&filter, page).await.map_err(refused)?;
     Ok(Json(EventPage::of(&found)))
 }
@@ -55,23 +37,6 @@ pub(super) fn refused(error: posthaste::Error) -> Problem {
     }
 }
 
-impl ListQuery {
-    fn understood(self, ids: Vec<String>) -> Result<(Filter, Page), Problem> {
-        let Self { lane, state, event_type, topic, key, since, until, code, error, limit, after } = self;
-        let text = FilterText { lane, state, ids, event_type, topic, key, since, until, code, error };
-        Ok((text.understood()?, page(limit, after)?))
-    }
-}
-
-/// The query of `GET /v1/events/{id}`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ShowQuery {
-    source: Option<String>,
-    broker: Option<String>,
-    group: Option<String>,
-}
-
 /// One event with its payload, how the lanes see it, and what happened to it. `?source=` chooses where several sources use the id;
 /// with `?broker=` and `?group=` it is a dead letter there.
 pub(super) async fn show(
@@ -79,7 +44,10 @@ pub(super) async fn show(
     Path(id): Path<String>,
     uri: Uri,
 ) -> Result<Json<EventDocument>, Problem> {
-    let ShowQuery { source, broker, group } = query(&uri)?;
+    let mut asked = Asked::of(&uri)?;
+    let [source, broker, group] = ["source", "broker", "group"].map(|name| asked.text(name));
+    let (source, broker, group) = (source?, broker?, group?);
+    asked.end()?;
     let mut filter = Filter::default();
     filter.ids = vec![id];
     let letters = app.letters.asked((broker.as_deref(), group.as_deref()), &mut filter)?;

@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::future::join_all;
-use posthaste::admin::{LaneState, LaneStats};
+use posthaste::admin::{LaneState, LaneStats, all_lanes};
 use posthaste::heartbeat::Heartbeat;
 use posthaste::relay::{Tenure, Trouble};
 use posthaste::schema::Backend;
@@ -72,7 +72,7 @@ fn answered(is_well: bool, [well, otherwise]: [&str; 2], checks: Vec<CheckDocume
 /// How much is to be done, over all lanes.
 pub(super) async fn stats(State(app): State<Arc<App>>) -> Result<Json<StatsDocument>, Problem> {
     let counted = app.readiness.stats.get(|| async {
-        match timeout(ANSWER_WITHIN, app.store.lanes()).await {
+        match timeout(ANSWER_WITHIN, all_lanes(&*app.store)).await {
             Ok(Ok(lanes)) => Ok(StatsDocument::of(&lanes, SystemClock.now())),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the store does not say how much is to be done");
@@ -140,7 +140,7 @@ async fn of_store(store: &dyn Backend) -> Vec<CheckDocument> {
         Some(why) => vec![check("store".to_owned(), FAILED, Some(why))],
         None => {
             let mut checks = vec![check("store".to_owned(), OK, None)];
-            let lanes = timeout_at(answer_by, store.lanes()).await;
+            let lanes = timeout_at(answer_by, all_lanes(store)).await;
             checks.extend(lanes.into_iter().flatten().flatten().filter_map(of_lane));
             checks
         }

@@ -1,8 +1,7 @@
 //! What happened to one event: what the lanes know of it, and the commands that were about it.
 
 use posthaste::Result;
-use posthaste::admin::{EventState, LaneView, Page, Record};
-use posthaste::pattern::Pattern;
+use posthaste::admin::{CommandKind, EventState, Facts, Filter, LaneView, Page, Record};
 use posthaste::review::{AuditEntry, AuditFilter, Review};
 use posthaste::time::Timestamp;
 use posthaste::{Error, ErrorKind};
@@ -12,9 +11,6 @@ use super::wire::{EventDocument, HistoryDocument};
 
 /// How many commands since the event was taken in are looked at, the newest.
 const COMMANDS_MAX: u32 = 1_000;
-/// Commands that are about events.
-const OF_EVENTS: [&str; 6] = ["redrive", "replay", "discard", "bury", "schedule", "erase"];
-
 /// An event with its payload and its history.
 ///
 /// # Errors
@@ -93,9 +89,7 @@ fn of_lane(view: &LaneView) -> Vec<Known> {
 }
 
 fn of_command(record: &Record, entry: &AuditEntry) -> Option<Known> {
-    if !OF_EVENTS.contains(&entry.command.as_str()) {
-        return None;
-    }
+    CommandKind::named(&entry.command).filter(|kind| kind.takes_filter)?;
     let filter: Value = serde_json::from_str(&entry.filter).ok()?;
     // What was done at a broker is not about the store.
     if filter.get("broker").is_some() || !may_mean(&filter, record) {
@@ -110,18 +104,13 @@ fn of_command(record: &Record, entry: &AuditEntry) -> Option<Known> {
 }
 
 /// Whether a command that was about these events was about this one, as far as that is known now. What its failures were then, nobody knows.
-fn may_mean(filter: &Value, record: &Record) -> bool {
-    let envelope = &record.envelope;
-    let is = |name: &str, wanted: &dyn Fn(&str) -> bool| filter[name].as_str().is_none_or(wanted);
-    let time = |text: &str| text.parse::<Timestamp>().ok();
-    let names = |ids: &Vec<Value>| ids.iter().any(|id| *id == *envelope.id);
-    filter["ids"].as_array().is_none_or(names)
-        && is("lane", &|lane| record.lanes.iter().any(|view| view.lane.as_str() == lane))
-        && is("type", &|wanted| envelope.event_type == wanted)
-        && is("key", &|wanted| envelope.key.as_deref() == Some(wanted))
-        && is("topic", &|wanted| wanted.parse::<Pattern>().is_ok_and(|topic| topic.matches(&envelope.topic)))
-        && is("since", &|since| time(since).is_none_or(|since| record.created_at >= since))
-        && is("until", &|until| time(until).is_none_or(|until| record.created_at < until))
+fn may_mean(recorded: &Value, record: &Record) -> bool {
+    let fields = Filter::FIELDS
+        .iter()
+        .filter_map(|field| Some((field.json.to_owned(), recorded.get(field.json)?.clone())));
+    let Ok(filter) = serde_json::from_value::<Filter>(Value::Object(fields.collect())) else { return false };
+    filter.means(&Facts::of(&record.envelope, record.created_at))
+        && filter.lane.is_none_or(|lane| record.lanes.iter().any(|view| view.lane == lane))
 }
 
 #[cfg(test)]

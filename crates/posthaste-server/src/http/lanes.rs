@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use posthaste::admin::all_lanes;
 
 use super::app::App;
 use super::problem::{Kind, Problem};
@@ -14,7 +15,7 @@ pub(super) async fn show(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
 ) -> Result<Json<LaneDocument>, Problem> {
-    let lanes = app.store.lanes().await?;
+    let lanes = all_lanes(&*app.store).await?;
     let lane = lanes.iter().find(|stats| stats.lane.as_str() == name);
     let lane =
         lane.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such lane; GET /v1/lanes lists them"))?;
@@ -23,5 +24,5 @@ pub(super) async fn show(
 
 /// Every lane with its totals.
 pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Json<LanePage>, Problem> {
-    Ok(Json(LanePage::of(&app.store.lanes().await?)))
+    Ok(Json(LanePage::of(&all_lanes(&*app.store).await?)))
 }

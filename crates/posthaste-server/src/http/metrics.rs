@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use posthaste::admin::{LaneState, LaneStats};
+use posthaste::admin::{LaneState, LaneStats, all_lanes};
 use posthaste::telemetry::{label, metric};
 use posthaste::time::{Clock, SystemClock, Timestamp};
 use tokio::time::timeout;
@@ -61,7 +61,7 @@ impl std::fmt::Debug for Metrics {
 /// than one of some other time.
 pub(super) async fn scrape(State(app): State<Arc<App>>) -> impl IntoResponse {
     let mut text = app.metrics.0.render();
-    match timeout(LANES_WITHIN, app.store.lanes()).await {
+    match timeout(LANES_WITHIN, all_lanes(&*app.store)).await {
         Ok(Ok(lanes)) => {
             // A relay of this process knows only of lanes that it drove; the store knows of all, and how each is now.
             text = without(&text, metric::LANE_STATE);

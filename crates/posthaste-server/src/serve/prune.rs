@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste::Result;
-use posthaste::admin::{Actor, Admin, Applied, Command, Filter, LaneStats, Pace};
+use posthaste::admin::{Actor, Admin, Applied, Command, Filter, LaneStats, Pace, all_lanes};
 use posthaste::heartbeat::Heartbeat;
 use posthaste::schema::Backend;
 use posthaste::telemetry::metric;
@@ -99,7 +99,7 @@ impl Round<'_> {
     async fn turn(&self, retention: Retention, now: Timestamp) -> Result<()> {
         match retention {
             Retention::Log { retain, retain_max, retain_inbox } => {
-                for lane in self.store.lanes().await? {
+                for lane in all_lanes(self.store).await? {
                     // What holds back one lane must not hold back all others, and the log grow with it.
                     if let Err(error) = self.bound(&lane, retain_max, now).await {
                         let lane = lane.lane.as_str();
@@ -126,7 +126,7 @@ impl Round<'_> {
             self.heartbeat.beat();
             ControlFlow::Continue(())
         };
-        let applied = self.store.apply_paced(filter, command, &self.by, &Pace::telling(&so_far)).await;
+        let applied = self.store.apply(filter, command, &self.by, &Pace::telling(&so_far)).await;
         self.heartbeat.beat();
         applied
     }
@@ -171,7 +171,7 @@ impl Round<'_> {
 #[cfg(test)]
 mod tests {
     use posthaste::BoxFuture;
-    use posthaste::admin::{Applied, Found, Page};
+    use posthaste::admin::{Found, Lanes, Page};
     use posthaste::envelope::Envelope;
     use posthaste::lane::LaneSpec;
     use posthaste::memory::Memory;
@@ -268,7 +268,7 @@ mod tests {
         turn(&store, retention, clock.now()).await.unwrap();
         assert_eq!(left().await, 0);
         assert!(store.audit().iter().any(|entry| format!("{entry:?}").contains("skip")));
-        let lane = store.lanes().await.unwrap().remove(0);
+        let lane = all_lanes(&store).await.unwrap().remove(0);
         assert_eq!((lane.accepted, lane.discarded), (1, 1), "what it never read is counted");
         assert!(lane.reason.is_some_and(|reason| reason.contains("retain_max")));
     }
@@ -277,8 +277,8 @@ mod tests {
     struct Stuck(Memory);
 
     impl Admin for Stuck {
-        fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
-            self.0.lanes()
+        fn lanes(&self, page: Page) -> BoxFuture<'_, Result<Lanes>> {
+            self.0.lanes(page)
         }
 
         fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>> {
@@ -290,11 +290,12 @@ mod tests {
             filter: &'a Filter,
             command: Command,
             by: &'a Actor,
+            pace: &'a Pace<'a>,
         ) -> BoxFuture<'a, Result<Applied>> {
             if filter.lane.as_ref().is_some_and(|lane| lane.as_str() == "a-stuck") {
                 return Box::pin(async { Err(posthaste::Error::unavailable("it takes too long")) });
             }
-            self.0.apply(filter, command, by)
+            self.0.apply(filter, command, by, pace)
         }
     }
 
@@ -313,7 +314,7 @@ mod tests {
         let retention = Retention::Log { retain, retain_max: 10 * retain, retain_inbox: 5 * retain };
         clock.advance(11 * retain);
         turn(&store, retention, clock.now()).await.unwrap();
-        let unread: Vec<u64> = store.lanes().await.unwrap().iter().map(|lane| lane.unread).collect();
+        let unread: Vec<u64> = all_lanes(&store).await.unwrap().iter().map(|lane| lane.unread).collect();
         assert_eq!(unread, [1, 0], "what each has not read");
         let verbs: Vec<_> = store.0.audit().into_iter().map(|entry| entry.command).collect();
         assert_eq!(verbs, ["skip", "prune", "prune-inbox"]);

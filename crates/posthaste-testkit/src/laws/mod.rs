@@ -104,6 +104,7 @@ pub const STORE_LAWS: &[StoreLaw] = laws![
     commanding::a_command_on_a_missing_lane_says_so,
     commanding::erased_payloads_are_gone_and_the_rest_stays,
     steering::operators_in_any_order_lose_no_event_without_a_record,
+    operating::lanes_come_in_pages_ordered_by_name,
     operating::totals_add_up_after_every_step,
     operating::unread_and_oldest_unread_say_how_far_a_lane_is,
     operating::what_is_scheduled_is_not_retried,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use posthaste_core::admin::{Actor, Applied, Command, Filter, Seek};
+use posthaste_core::admin::{Actor, Applied, Command, Filter, Pace, Seek};
 use posthaste_core::envelope::Envelope;
 use posthaste_core::lane::{LaneSpec, OnDead, Order};
 use posthaste_core::store::{Claimed, Lease, Owner, Room, Standing, Then};
@@ -163,7 +163,7 @@ impl Pair {
         let mut answers: Vec<Result<Applied, ErrorKind>> = Vec::new();
         for bench in &self.benches {
             let applied: CoreResult<Applied> =
-                bench.store.apply(&filter, act.command(), &Actor::new("model", "test")).await;
+                bench.store.apply(&filter, act.command(), &Actor::new("model", "test"), &Pace::full()).await;
             answers.push(applied.map_err(|error| error.kind()));
         }
         ensure!(answers[0] == answers[1], "{act:?} answers {:?} and {:?}", answers[0], answers[1]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use posthaste_core::admin::{Filter, LaneStats, LaneView};
+use posthaste_core::admin::{Filter, LaneStats, LaneView, all_lanes};
 use posthaste_core::store::Claimed;
 
 use crate::drive::StoreBench;
@@ -19,7 +19,7 @@ pub(super) struct Seen {
 
 impl Seen {
     pub(super) async fn of(bench: &StoreBench) -> Result<Self, Verdict> {
-        let mut lanes = bench.store.lanes().await?;
+        let mut lanes = all_lanes(&*bench.store).await?;
         lanes.sort_by(|a, b| a.lane.cmp(&b.lane));
         for lane in &lanes {
             crate::ensure!(lane.adds_up(), "totals do not add up: {lane:?}");

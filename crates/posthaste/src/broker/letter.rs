@@ -1,22 +1,161 @@
-//! A dead letter of a broker as an operator sees it, and the question whether it is meant.
+//! Dead letters of a broker as an operator sees them.
+//!
+//! A broker says where the dead letters of a group are and walks over them ([`DeadLetters`]); everything
+//! else of its [`Admin`](posthaste_core::admin::Admin) is here.
 
-use posthaste_core::admin::{EventState, Filter, Found, LaneView, Page, Record};
+use std::ops::ControlFlow;
+
+use posthaste_core::admin::{
+    Actor, Applied, Command, EventState, Facts, Filter, Found, LaneStats, LaneView, Lanes, Pace, Page, Record,
+};
 use posthaste_core::envelope::Envelope;
+use posthaste_core::lane::LaneName;
 use posthaste_core::time::Timestamp;
 use posthaste_core::{Error, Result};
 
 use super::story::{Dead, Story};
 
 /// Messages of one queue that a look takes at most.
-pub(crate) const LOOK_MAX: u32 = 10_000;
+pub(super) const LOOK_MAX: u32 = 10_000;
 /// Bytes of one queue that a look takes at most.
-pub(crate) const LOOK_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// The most records of a page.
-pub(crate) const PAGE_MAX: u32 = 1_000;
+pub(super) const LOOK_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Where a broker keeps the dead letters of its groups.
+pub(super) trait DeadLetters: Sync {
+    /// The broker's name, for people.
+    const BROKER: &'static str;
+    /// Where dead letters of a group are: a queue, a stream or a topic.
+    type Place: Send + Sync;
+
+    /// The groups whose feeds were opened through this value: what waits for them, and what is dead.
+    fn groups(&self) -> impl Future<Output = Result<Vec<LaneStats>>> + Send;
+
+    /// The places of a group. What the filter says may help where the broker does not know them.
+    fn places(
+        &self,
+        group: &LaneName,
+        filter: &Filter,
+    ) -> impl Future<Output = Result<Vec<Self::Place>>> + Send;
+
+    /// What a log line calls a place.
+    fn name_of(place: &Self::Place) -> &str;
+
+    /// Visits every dead letter of a place, the oldest first, applies to those that match what `tell` says,
+    /// at this pace, and leaves the others where they are. Counts in `applied`. Visits at most [`LOOK_MAX`]
+    /// letters and [`LOOK_BYTES_MAX`] bytes if it is bounded. Letters that die meanwhile are not visited:
+    /// the walk would have no end. Breaks when the pace was told to.
+    fn walk(
+        &self,
+        filter: &Filter,
+        place: &Self::Place,
+        bounded: bool,
+        applied: &mut Applied,
+        pace: &Pace<'_>,
+        tell: impl FnMut(Record) -> Fate + Send,
+    ) -> impl Future<Output = Result<ControlFlow<()>>> + Send;
+}
+
+/// Makes a broker with [`DeadLetters`] an operator's [`Admin`](posthaste_core::admin::Admin): its groups are
+/// the lanes.
+macro_rules! admin_of_dead_letters {
+    ($broker:ty) => {
+        impl posthaste_core::admin::Admin for $broker {
+            fn lanes(
+                &self,
+                page: posthaste_core::admin::Page,
+            ) -> posthaste_core::BoxFuture<'_, posthaste_core::Result<posthaste_core::admin::Lanes>> {
+                Box::pin($crate::broker::letter::lanes(self, page))
+            }
+
+            fn find<'a>(
+                &'a self,
+                filter: &'a posthaste_core::admin::Filter,
+                page: posthaste_core::admin::Page,
+            ) -> posthaste_core::BoxFuture<'a, posthaste_core::Result<posthaste_core::admin::Found>> {
+                Box::pin($crate::broker::letter::find(self, filter, page))
+            }
+
+            fn apply<'a>(
+                &'a self,
+                filter: &'a posthaste_core::admin::Filter,
+                command: posthaste_core::admin::Command,
+                by: &'a posthaste_core::admin::Actor,
+                pace: &'a posthaste_core::admin::Pace<'a>,
+            ) -> posthaste_core::BoxFuture<'a, posthaste_core::Result<posthaste_core::admin::Applied>> {
+                Box::pin($crate::broker::letter::apply(self, filter, command, by, pace))
+            }
+        }
+    };
+}
+
+pub(super) use admin_of_dead_letters;
+
+/// A page of the groups.
+pub(super) async fn lanes(broker: &impl DeadLetters, page: Page) -> Result<Lanes> {
+    Ok(Lanes::page(broker.groups().await?, &page))
+}
+
+/// Dead letters of the filter's lane, which is a group; the newest first.
+pub(super) async fn find(broker: &impl DeadLetters, filter: &Filter, page: Page) -> Result<Found> {
+    let mut records = Vec::new();
+    for place in places(broker, filter).await? {
+        let (mut looked, pace) = (Applied::default(), Pace::full());
+        let looking = broker.walk(filter, &place, true, &mut looked, &pace, |mut record| {
+            if !page.with_payload {
+                record.envelope.payload.clear();
+            }
+            records.push(record);
+            Fate::Keep
+        });
+        let _ = looking.await?;
+    }
+    self::page(records, &page)
+}
+
+/// Redrives or discards dead letters of the filter's lane, which is a group; the oldest first. The pace is
+/// told of every dead letter.
+pub(super) async fn apply<B: DeadLetters>(
+    broker: &B,
+    filter: &Filter,
+    command: Command,
+    by: &Actor,
+    pace: &Pace<'_>,
+) -> Result<Applied> {
+    let (redrive, dry_run) = command.on_dead_letters(B::BROKER)?;
+    let fate = Fate::of(redrive, dry_run);
+    let mut applied = Applied::default();
+    for place in places(broker, filter).await? {
+        let before = applied;
+        let goes_on = broker.walk(filter, &place, dry_run, &mut applied, pace, |_| fate).await?;
+        tracing::info!(
+            actor = by.name,
+            via = by.via,
+            command = command.name(),
+            place = B::name_of(&place),
+            matched = applied.matched - before.matched,
+            changed = applied.changed - before.changed,
+            "on dead letters"
+        );
+        if goes_on.is_break() {
+            break;
+        }
+    }
+    Ok(applied)
+}
+
+/// The places of the filter's group; none where the filter asks for letters that are not dead.
+async fn places<B: DeadLetters>(broker: &B, filter: &Filter) -> Result<Vec<B::Place>> {
+    let group = filter.lane.as_ref();
+    let group = group.ok_or_else(|| Error::rejected("dead letters are kept by group; name the group"))?;
+    if filter.state.is_some_and(|state| state != EventState::Dead) {
+        return Ok(Vec::new());
+    }
+    broker.places(group, filter).await
+}
 
 /// What to do with a dead letter.
 #[derive(Clone, Copy)]
-pub(crate) enum Fate {
+pub(super) enum Fate {
     Keep,
     Redrive,
     Discard,
@@ -24,7 +163,7 @@ pub(crate) enum Fate {
 
 impl Fate {
     /// What a command means for each dead letter that it is about.
-    pub(crate) fn of(redrive: bool, dry_run: bool) -> Self {
+    pub(super) fn of(redrive: bool, dry_run: bool) -> Self {
         match (dry_run, redrive) {
             (true, _) => Self::Keep,
             (false, true) => Self::Redrive,
@@ -37,7 +176,7 @@ impl Fate {
 ///
 /// # Errors
 /// `Rejected` if the filter names no group.
-pub(crate) fn record(
+pub(super) fn record(
     filter: &Filter,
     envelope: Envelope,
     bytes: u64,
@@ -63,14 +202,8 @@ pub(crate) fn record(
 }
 
 /// Whether a dead letter is meant.
-pub(crate) fn is_meant(filter: &Filter, record: &Record) -> bool {
-    let (event, at) = (&record.envelope, record.created_at);
-    (filter.ids.is_empty() || filter.ids.contains(&event.id))
-        && filter.event_type.as_ref().is_none_or(|wanted| *wanted == event.event_type)
-        && filter.topic.as_ref().is_none_or(|wanted| wanted.matches(&event.topic))
-        && filter.key.as_ref().is_none_or(|wanted| event.key.as_ref() == Some(wanted))
-        && filter.since.is_none_or(|since| at >= since)
-        && filter.until.is_none_or(|until| at < until)
+pub(super) fn is_meant(filter: &Filter, record: &Record) -> bool {
+    filter.means(&Facts::of(&record.envelope, record.created_at))
         && record.lanes.first().is_some_and(|view| filter.fits(view))
 }
 
@@ -78,11 +211,11 @@ pub(crate) fn is_meant(filter: &Filter, record: &Record) -> bool {
 ///
 /// # Errors
 /// `Rejected` for a token that is none of ours.
-pub(crate) fn page(mut records: Vec<Record>, page: &Page) -> Result<Found> {
+fn page(mut records: Vec<Record>, page: &Page) -> Result<Found> {
     let skip = page.after.as_deref().map_or(Ok(0), str::parse::<usize>);
     let skip = skip.map_err(|_| Error::rejected("the page token is not one of this broker"))?;
     records.sort_by_key(|record| std::cmp::Reverse(record.created_at));
-    let size = page.size.clamp(1, PAGE_MAX) as usize;
+    let size = page.size() as usize;
     let mut found = Found::default();
     if records.len() > skip + size {
         found.next = Some((skip + size).to_string());

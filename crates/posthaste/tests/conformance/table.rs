@@ -66,7 +66,8 @@ pub(crate) fn exempt(law: &str) -> Option<&'static str> {
         | "two_relays_deliver_everything_once"
         | "five_relays_deliver_everything_once"
         | "a_dropped_settle_leaves_nothing_half_done"
-        | "a_settle_that_stands_still_does_not_keep_its_lane" => ONE_LANE,
+        | "a_settle_that_stands_still_does_not_keep_its_lane"
+        | "lanes_come_in_pages_ordered_by_name" => ONE_LANE,
         "nobody_takes_a_held_lane_before_its_lease_ends_and_then_somebody_does"
         | "settling_renews_the_lease"
         | "an_owner_that_comes_back_takes_its_lane_and_ends_its_earlier_lease"

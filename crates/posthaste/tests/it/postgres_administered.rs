@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use posthaste::admin::all_lanes;
 use posthaste::relay::{Lane, Relay, Tenure, Trouble};
 use posthaste::schema::Backend;
 use posthaste_testkit::drive::keyed;
@@ -94,11 +95,11 @@ async fn a_list_of_lanes_waits_for_a_locked_sequence_only_so_long() {
     let admin = administrator(rig.as_ref()).await;
     admin.batch_execute("BEGIN; ALTER SEQUENCE posthaste_events_seq CACHE 1").await.unwrap();
     // Far below the limit of a statement, which would end it too.
-    let listed = tokio::time::timeout(Duration::from_secs(20), store.lanes()).await;
+    let listed = tokio::time::timeout(Duration::from_secs(20), all_lanes(&*store)).await;
     let error = listed.expect("the store ends the wait").expect_err("the sequence is locked");
     assert!(error.retryable(), "{error}");
     admin.batch_execute("ROLLBACK").await.unwrap();
-    store.lanes().await.unwrap();
+    all_lanes(&*store).await.unwrap();
 }
 
 fn is_refused(tenure: &Tenure) -> bool {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use posthaste::admin::all_lanes;
 use posthaste::lane::LaneSpec;
 use posthaste::relay::{Lane, Relay};
 use posthaste::schema::Backend;
@@ -78,12 +79,8 @@ async fn weathers(rig: Arc<dyn Rig>, bad: Weather) {
                 .unwrap();
         }
         eventually(SOON, "everything is settled", async || {
-            store
-                .lanes()
-                .await
-                .unwrap()
-                .iter()
-                .all(|lane| lane.unread == 0 && lane.waiting == 0 && lane.adds_up())
+            let lanes = all_lanes(&*store).await.unwrap();
+            lanes.iter().all(|lane| lane.unread == 0 && lane.waiting == 0 && lane.adds_up())
         })
         .await
         .unwrap();
@@ -186,7 +183,7 @@ impl ByHand {
                 begun.elapsed() < SOON * 2,
                 "{} of {count}: {:?}",
                 self.seen.len(),
-                self.store.lanes().await
+                all_lanes(&*self.store).await
             );
             let claimed =
                 self.store.claim(&self.lease, Room { events: PAGE, bytes: u64::MAX }).await.unwrap();

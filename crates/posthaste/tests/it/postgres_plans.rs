@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use posthaste::admin::{Actor, Command, EventState, Filter, Page, Seek};
+use posthaste::admin::{Actor, Command, EventState, Filter, Pace, Page, Seek, all_lanes};
 use posthaste::lane::LaneSpec;
 use posthaste::prefix::TablePrefix;
 use posthaste::relay::{Lane, Relay};
@@ -234,7 +234,7 @@ async fn dead_events_are_found_without_looking_at_what_is_retried() {
     filter.state = Some(EventState::Dead);
     let found = store.find(&filter, Page::first(100)).await.unwrap();
     assert_eq!((found.records.len(), found.next), (50, None));
-    let stats = store.lanes().await.unwrap().remove(0);
+    let stats = all_lanes(&*store).await.unwrap().remove(0);
     assert_eq!(stats.retrying, None, "too many to count");
     assert!(stats.oldest_waiting_at.is_some());
 }
@@ -274,9 +274,9 @@ async fn what_waits_is_counted_without_looking_at_what_is_dead() {
             client.batch_execute("ANALYZE posthaste_events, posthaste_parked").await.unwrap();
         }
         client.batch_execute("DEALLOCATE ALL").await.unwrap();
-        let prepare = format!("PREPARE waiting (bigint) AS {}", sql().lanes_waiting);
+        let prepare = format!("PREPARE waiting (bigint, text, bigint) AS {}", sql().lanes_waiting);
         client.batch_execute(&prepare).await.unwrap();
-        let plan = explain(&client, "EXECUTE waiting (10001)").await;
+        let plan = explain(&client, "EXECUTE waiting (10001, '', 1001)").await;
         assert!(blocks(&plan) < 50, "statistics {has_statistics}:\n{plan}");
     }
 }
@@ -319,7 +319,7 @@ async fn a_log_of_one_transaction_is_not_read_for_what_another_wrote() {
                 "'main', 1, 'run', 0, '{none}', 1, '{none}', '{a}', '{a}', 0, 1000, 60000, '{xmax}', '{xmax}', '{{{open}}}'"
             ),
         ),
-        ("lanes", sql().lanes_all, String::new()),
+        ("lanes (text, bigint)", sql().lanes_all, "'', NULL".to_owned()),
         (
             "take (text, text, text, bigint, text)",
             sql().lane_take,
@@ -359,19 +359,19 @@ async fn a_lane_is_moved_over_a_long_log_in_steps() {
     let (mut filter, by) = (Filter::default(), Actor::new("test", "test"));
     filter.lane = Some("main".parse().unwrap());
     let seek = |to, dry_run| Command::Seek { to, dry_run };
-    let dry = store.apply(&filter, seek(Seek::End, true), &by).await.unwrap();
+    let dry = store.apply(&filter, seek(Seek::End, true), &by, &Pace::full()).await.unwrap();
     assert_eq!((dry.matched, dry.changed), (120_005, 0));
-    let applied = store.apply(&filter, seek(Seek::End, false), &by).await.unwrap();
+    let applied = store.apply(&filter, seek(Seek::End, false), &by, &Pace::full()).await.unwrap();
     assert_eq!((applied.matched, applied.changed), (120_005, 120_005));
-    let stats = store.lanes().await.unwrap().remove(0);
+    let stats = all_lanes(&*store).await.unwrap().remove(0);
     let totals = (stats.accepted, stats.delivered, stats.discarded, stats.unread);
     assert_eq!(totals, (120_015, 10, 120_005, 0));
     let record = store.audited(&AuditFilter::default(), Page::first(10)).await.unwrap().entries;
     assert_eq!((record.len(), record[0].applied.changed), (1, 120_005));
     assert!(record[0].filter.contains("\"parts\":3"), "{}", record[0].filter);
-    let back = store.apply(&filter, seek(Seek::Beginning, false), &by).await.unwrap();
+    let back = store.apply(&filter, seek(Seek::Beginning, false), &by, &Pace::full()).await.unwrap();
     assert_eq!(back.changed, 120_015);
-    assert!(store.lanes().await.unwrap().remove(0).adds_up());
+    assert!(all_lanes(&*store).await.unwrap().remove(0).adds_up());
 }
 
 /// The look after a dear one makes a tick, and from then on what is not committed lies before the end of its

@@ -8,7 +8,7 @@ use std::process::Command as Process;
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste::admin::{Filter, Page};
+use posthaste::admin::{Filter, Page, all_lanes};
 use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
 use posthaste::prefix::TablePrefix;
@@ -191,7 +191,7 @@ async fn the_last_number_that_there_is_can_be_read_and_settled() {
     let settled =
         claimed.into_iter().map(|claimed| Settled::new(claimed.ticket, Outcome::Delivered)).collect();
     assert_eq!(store.settle(&lease, settled, Then::GiveUp).await.unwrap(), Standing::Held);
-    let lanes = store.lanes().await.unwrap();
+    let lanes = all_lanes(&*store).await.unwrap();
     assert_eq!((lanes[0].delivered, lanes[0].unread), (1, 0));
 }
 

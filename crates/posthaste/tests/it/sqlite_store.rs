@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste::ErrorKind;
-use posthaste::admin::{Actor, Command, EventState, Filter, Page, Seek};
+use posthaste::admin::{Actor, Command, EventState, Filter, Pace, Page, Seek, all_lanes};
 use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
 use posthaste::publisher::Published;
@@ -82,12 +82,13 @@ impl Bench {
     }
 
     async fn apply(&self, filter: &Filter, command: Command) -> (u64, u64) {
-        let applied = self.store.apply(filter, command, &Actor::new("test", "cli")).await.unwrap();
+        let applied =
+            self.store.apply(filter, command, &Actor::new("test", "cli"), &Pace::full()).await.unwrap();
         (applied.matched, applied.changed)
     }
 
     async fn assert_totals(&self) {
-        for lane in self.store.lanes().await.unwrap() {
+        for lane in all_lanes(&*self.store).await.unwrap() {
             assert!(lane.adds_up(), "{lane:?}");
         }
     }
@@ -237,7 +238,7 @@ async fn prune_goes_in_steps_and_leaves_what_is_dead_or_unread() {
     );
     assert_eq!(bench.apply(&all, prune(age(50), age(50), true)).await, (1_100, 0));
     assert_eq!(bench.apply(&all, prune(None, age(50), false)).await, (1_100, 1_100));
-    let stats = bench.store.lanes().await.unwrap().remove(0);
+    let stats = all_lanes(&*bench.store).await.unwrap().remove(0);
     assert_eq!((stats.accepted, stats.delivered, stats.dead, stats.discarded), (2_100, 1_000, 0, 1_100));
     assert!(stats.adds_up());
     assert_eq!(bench.drain(&lease, Outcome::Delivered).await, 400, "the unread ones are still there");
@@ -293,7 +294,7 @@ async fn commands_over_many_events_go_in_steps_and_the_totals_add_up() {
     bench.assert_totals().await;
     let reason = "not needed".to_owned();
     assert_eq!(bench.apply(&lane, Command::Discard { reason, dry_run: false }).await, (2_300, 2_300));
-    let stats = bench.store.lanes().await.unwrap().remove(0);
+    let stats = all_lanes(&*bench.store).await.unwrap().remove(0);
     assert_eq!((stats.delivered, stats.discarded, stats.replayed, stats.waiting), (2_300, 2_300, 2_300, 0));
     assert!(stats.adds_up());
     assert_eq!(bench.apply(&lane, Command::Remove { dry_run: true }).await, (2_300, 0));
@@ -319,7 +320,7 @@ async fn a_lane_is_moved_over_a_long_log_in_steps() {
     let seek = |to, dry_run| Command::Seek { to, dry_run };
     assert_eq!(bench.apply(&of_lane("main"), seek(Seek::End, true)).await, (45_000, 0));
     assert_eq!(bench.apply(&of_lane("main"), seek(Seek::End, false)).await, (45_000, 45_000));
-    let stats = bench.store.lanes().await.unwrap().remove(0);
+    let stats = all_lanes(&*bench.store).await.unwrap().remove(0);
     let totals = (stats.accepted, stats.delivered, stats.discarded, stats.unread);
     assert_eq!(totals, (45_003, 3, 45_000, 0));
     let record = bench.store.audited(&AuditFilter::default(), Page::first(10)).await.unwrap().entries;
@@ -375,7 +376,7 @@ async fn a_lane_that_wants_little_reads_on_at_once_and_does_not_read_twice() {
     }
     assert_eq!(bench.claim(&lease).await.len(), 1);
     bench.store.settle(&lease, Vec::new(), Then::Hold).await.unwrap();
-    assert_eq!(bench.store.lanes().await.unwrap()[0].position, 45_000);
+    assert_eq!(all_lanes(&*bench.store).await.unwrap()[0].position, 45_000);
 }
 
 #[tokio::test]
@@ -391,7 +392,7 @@ async fn scheduled_events_beyond_memory_are_recorded_without_a_settle() {
     }
     let lease = bench.lease("main").await;
     assert!(bench.claim(&lease).await.is_empty());
-    let stats = bench.store.lanes().await.unwrap().remove(0);
+    let stats = all_lanes(&*bench.store).await.unwrap().remove(0);
     assert_eq!((stats.waiting, stats.position), (12_500, 12_500));
     bench.clock.advance(Duration::from_secs(61));
     assert_eq!(bench.drain(&lease, Outcome::Delivered).await, 12_500);

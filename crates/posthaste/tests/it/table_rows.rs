@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use posthaste::admin::{Actor, Command, Filter};
+use posthaste::admin::{Actor, Command, Filter, Pace};
 use posthaste::lane::{LaneSpec, Order};
 use posthaste::relay::{Lane, Relay};
 use posthaste::retry::Backoff;
@@ -261,7 +261,7 @@ async fn replayed_rows_of_a_key_do_not_pass_each_other() {
     };
     relay(&Scripted::new()).once().await.unwrap();
     let replay = Command::Replay { dry_run: false };
-    store.apply(&Filter::default(), replay, &Actor::new("eve", "test")).await.unwrap();
+    store.apply(&Filter::default(), replay, &Actor::new("eve", "test"), &Pace::full()).await.unwrap();
     let target = Scripted::new().script("1", [Say::Failed]);
     run_until(relay(&target), stand.until(&["1 DELIVERED 1", "2 DELIVERED 0", "3 DELIVERED 0"])).await;
     assert_eq!(target.acknowledged(), ["1", "2", "3"]);

@@ -1,6 +1,7 @@
--- Every lane with its totals and its place, a few steps in an index each, however long the log is. How far the log goes
--- beyond it is counted in numbers, an upper bound of what is new; what committed late has low numbers, and is looked for by
--- the transactions that were open at the lane's tick or came right after it, at most a thousand of each.
+-- The first $2 lanes after the name $1 with their totals and their places ('' and NULL: every lane), a few
+-- steps in an index each, however long the log is. How far the log goes beyond it is counted in numbers, an
+-- upper bound of what is new; what committed late has low numbers, and is looked for by the transactions
+-- that were open at the lane's tick or came right after it, at most a thousand of each.
 SELECT l.lane, l.state, l.reason, CASE WHEN l.lease_until > clock_timestamp() THEN l.owner_name END, l.epoch, p.at,
        l.accepted, l.delivered, l.waiting, l.dead, l.discarded, l.replayed, l.spec,
        l.position, a.snap::text, b.snap::text,
@@ -21,4 +22,4 @@ LATERAL (
         UNION ALL
         (SELECT seq, xid, created_at FROM {prefix}events WHERE xid >= pg_snapshot_xmax(a.snap) ORDER BY xid, seq LIMIT 1000)) e
     WHERE e.seq <= p.at AND NOT (b.id IS NOT NULL AND e.seq <= l.position AND pg_visible_in_snapshot(e.xid, b.snap))) late
-WHERE l.shard = 0 ORDER BY l.lane
+WHERE l.shard = 0 AND l.lane > $1::text ORDER BY l.lane LIMIT $2::int8

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste::admin::{Actor, Command, Filter, Seek};
+use posthaste::admin::{Actor, Command, Filter, Pace, Seek};
 use posthaste::store::Store;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -71,6 +71,6 @@ async fn back_to_the_beginning(bench: &Bench<'_>) -> Result<(), Failure> {
     let mut filter = Filter::default();
     filter.lane = Some(LANE.parse()?);
     let seek = Command::Seek { to: Seek::Beginning, dry_run: false };
-    bench.store.apply(&filter, seek, &Actor::new("bench", "cli")).await?;
+    bench.store.apply(&filter, seek, &Actor::new("bench", "cli"), &Pace::full()).await?;
     Ok(())
 }

@@ -7,7 +7,7 @@ use posthaste::review::DeadCodes;
 use super::super::act::Action;
 use super::super::context::Context;
 use super::super::event::show::only;
-use super::super::filter::{self, FilterArgs, encoded, with_query};
+use super::super::filter::{self, encoded, with_query};
 use super::super::way::{Way, told_to_server};
 use crate::exit::Failure;
 use crate::http::dead::LETTERS_MAX;
@@ -34,14 +34,15 @@ pub(super) struct Letters {
 
 impl BrokerArgs {
     /// The dead letters at the broker, if one was named.
-    pub(super) fn letters(&self, args: &FilterArgs, context: &Context) -> Result<Option<Letters>, Failure> {
+    pub(super) fn letters(&self, chosen: &Filter, context: &Context) -> Result<Option<Letters>, Failure> {
         let Some(broker) = &self.broker else { return Ok(None) };
-        if args.lane.is_some() {
+        if chosen.lane.is_some() {
             return Err(Failure::usage(
                 "choose dead events: a lane is in the store; at a broker say --group GROUP",
             ));
         }
-        let mut filter = args.filter(Some(EventState::Dead));
+        let mut filter = chosen.clone();
+        filter.state = Some(EventState::Dead);
         filter.lane.clone_from(&self.group);
         Ok(Some(Letters { way: context.way_to_broker(broker)?, filter }))
     }

@@ -6,7 +6,6 @@ use super::super::act::{Action, Consent, How, RateArgs};
 use super::super::context::Context;
 use super::super::filter::FilterArgs;
 use super::at::BrokerArgs;
-use super::dead_of_a_lane;
 use crate::exit::Failure;
 
 /// What `dead discard` takes.
@@ -28,10 +27,10 @@ pub(in crate::cli) struct Args {
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let discard = |dry_run| Command::Discard { reason: args.reason.clone(), dry_run };
     let how = How::from(args.consent).at(args.rate);
-    if let Some(letters) = args.at.letters(&args.filter, context)? {
+    if let Some(letters) = args.at.letters(args.filter.filter(), context)? {
         return letters.action(context).run(how, discard).await;
     }
-    let filter = dead_of_a_lane(&args.filter)?;
+    let filter = args.filter.meant_by(discard(true).kind())?;
     let way = context.way().await?;
     let action = Action::on_events(context, &way, &filter, "dead events");
     action.run(how, discard).await

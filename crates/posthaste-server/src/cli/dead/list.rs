@@ -38,13 +38,14 @@ enum By {
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     if let Some(By::Code) = args.by {
-        return codes::run(&args.filter, args.at.letters(&args.filter, context)?, context).await;
+        return codes::run(args.filter.filter(), args.at.letters(args.filter.filter(), context)?, context)
+            .await;
     }
-    let page = match args.at.letters(&args.filter, context)? {
+    let page = match args.at.letters(args.filter.filter(), context)? {
         Some(letters) => letters.list(args.page.wanted()).await?,
         None => {
             let access = context.access(false).await?;
-            fetch(&access, &args.filter, Some(EventState::Dead), &args.page).await?
+            fetch(&access, &args.filter.in_state(Some(EventState::Dead)), &args.page).await?
         }
     };
     if context.json() {

@@ -8,12 +8,9 @@ mod redrive;
 mod show;
 mod wait;
 
-use clap::Subcommand;
-use posthaste::admin::{EventState, Filter};
-
 use super::context::Context;
-use super::filter::FilterArgs;
 use crate::exit::Failure;
+use clap::Subcommand;
 
 /// What `dead` does.
 #[derive(Debug, Subcommand)]
@@ -35,14 +32,4 @@ pub(super) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
         Verb::Redrive(args) => redrive::run(&args, context).await,
         Verb::Discard(args) => discard::run(&args, context).await,
     }
-}
-
-/// The dead ones among these, of a lane that must be named.
-fn dead_of_a_lane(args: &FilterArgs) -> Result<Filter, Failure> {
-    if args.lane.is_none() {
-        return Err(Failure::usage(
-            "choose dead events: say --lane LANE (posthaste lane list shows the lanes), or --broker TARGET --group GROUP",
-        ));
-    }
-    Ok(args.filter(Some(EventState::Dead)))
 }

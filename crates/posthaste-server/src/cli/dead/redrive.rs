@@ -6,7 +6,6 @@ use super::super::act::{Action, Consent, DryRun, How, RateArgs};
 use super::super::context::Context;
 use super::super::filter::FilterArgs;
 use super::at::{BrokerArgs, redrive};
-use super::dead_of_a_lane;
 use super::wait::Awaited;
 use crate::config::unit;
 use crate::exit::Failure;
@@ -32,10 +31,10 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    if let Some(letters) = args.at.letters(&args.filter, context)? {
+    if let Some(letters) = args.at.letters(args.filter.filter(), context)? {
         return letters.action(context).run(How::from(args.consent).at(args.rate), redrive).await;
     }
-    let filter = dead_of_a_lane(&args.filter)?;
+    let filter = args.filter.meant_by(redrive(true).kind())?;
     let way = context.way().await?;
     let action = Action::on_events(context, &way, &filter, "dead events");
     if !args.wait {

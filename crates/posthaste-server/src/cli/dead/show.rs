@@ -1,8 +1,9 @@
 //! `posthaste dead show`: one dead event with its payload and why it died.
 
+use posthaste::admin::Filter;
+
 use super::super::context::Context;
 use super::super::event::show;
-use super::super::filter::FilterArgs;
 use super::at::BrokerArgs;
 use crate::exit::Failure;
 
@@ -16,7 +17,8 @@ pub(in crate::cli) struct ShowArgs {
 }
 
 pub(super) async fn run(args: &ShowArgs, context: &Context) -> Result<(), Failure> {
-    let filter = FilterArgs { ids: vec![args.event.id.clone()], ..FilterArgs::default() };
+    let mut filter = Filter::default();
+    filter.ids = vec![args.event.id.clone()];
     let Some(letters) = args.at.letters(&filter, context)? else {
         return show::run(&args.event, context).await;
     };

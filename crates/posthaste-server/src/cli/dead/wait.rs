@@ -12,7 +12,7 @@ use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use super::super::context::Context;
-use super::super::filter::{filter_pairs, with_query};
+use super::super::filter::events_query;
 use super::super::output;
 use super::super::serve::ended;
 use super::super::way::Way;
@@ -69,7 +69,7 @@ impl Awaited {
         let mut open = VecDeque::new();
         let mut after = None;
         loop {
-            let page = look(way, filter, EventState::Dead.name(), after.as_deref()).await?;
+            let page = look(way, filter, Some(EventState::Dead), after.as_deref()).await?;
             open.extend(page.events.into_iter().map(|event| (event.source, event.id)));
             if open.len() > EVENTS_MAX {
                 return Err(Failure::usage(format!(
@@ -116,7 +116,7 @@ impl Awaited {
             let asked: Vec<Name> = self.open.drain(..self.open.len().min(ASKED_AT_ONCE)).collect();
             let mut filter = self.filter.clone();
             filter.ids = asked.iter().map(|(_, id)| id.clone()).collect();
-            let page = look(way, &filter, "", None).await?;
+            let page = look(way, &filter, None, None).await?;
             let lane = filter.lane.as_ref().map(|lane| lane.as_str()).unwrap_or_default();
             let states: HashMap<Name, String> = page
                 .events
@@ -141,20 +141,22 @@ impl Awaited {
 }
 
 /// A page of events, from the store or by a server.
-async fn look(way: &Way, filter: &Filter, state: &str, after: Option<&str>) -> Result<EventPage, Failure> {
+async fn look(
+    way: &Way,
+    filter: &Filter,
+    state: Option<EventState>,
+    after: Option<&str>,
+) -> Result<EventPage, Failure> {
+    let mut filter = filter.clone();
+    filter.state = state;
     match way {
         Way::Server { client, .. } => {
-            let mut pairs = filter_pairs(filter);
-            pairs.push(("state", Some(state.to_owned()).filter(|state| !state.is_empty())));
-            pairs.push(("after", after.map(str::to_owned)));
-            let page = client.get(&with_query(&format!("/v1/events?limit={PAGE}"), pairs)).await?;
+            let page = client.get(&events_query(&filter, PAGE, after)).await?;
             page.ok_or_else(|| Failure::nothing("wait for events: the server has no such lane"))
         }
         Way::Store { store, .. } => {
             let mut page = Page::first(PAGE);
             page.after = after.map(str::to_owned);
-            let mut filter = filter.clone();
-            filter.state = EventState::named(state);
             let found = store.find(&filter, page).await;
             Ok(EventPage::of(&found.map_err(|error| error.during("wait for events"))?))
         }

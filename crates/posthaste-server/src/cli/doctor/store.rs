@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste::admin::{Command, Filter};
+use posthaste::admin::{Command, Filter, Pace, all_lanes};
 use posthaste::findings::{Finding, Mend, asked};
 use posthaste::lane::LaneSpec;
 use posthaste::schema::{Backend, SchemaStatus};
@@ -49,7 +49,7 @@ pub(super) async fn examine(context: &Context) -> Vec<Finding> {
     let specs: Vec<LaneSpec> = config.lanes.iter().map(|(name, lane)| spec(name, lane)).collect();
     found.extend(store.examine(&specs).await);
     if status.usable() {
-        let looked = async { Ok(lanes::examine(&store.lanes().await?, config)) };
+        let looked = async { Ok(lanes::examine(&all_lanes(&*store).await?, config)) };
         found.extend(asked("lanes", LOOK_WITHIN, looked).await);
         if config.store.table.is_some() {
             found.extend(asked("growth", LOOK_WITHIN, growth(&store, context)).await);
@@ -90,7 +90,7 @@ fn schema(status: &SchemaStatus, config: &Config) -> Finding {
 async fn growth(store: &Arc<dyn Backend>, context: &Context) -> posthaste::Result<Vec<Finding>> {
     let retain = context.config.store.retain;
     let prune = Command::Prune { delivered_age: Some(retain), dead_age: None, dry_run: true };
-    let old = store.apply(&Filter::default(), prune, &context.actor()).await?.matched;
+    let old = store.apply(&Filter::default(), prune, &context.actor(), &Pace::full()).await?.matched;
     let seen =
         format!("{old} rows were delivered longer ago than store.retain ({})", unit::show_duration(retain));
     Ok(vec![if old <= OLD_ROWS_MAX {

@@ -5,7 +5,6 @@ use posthaste::admin::Command;
 use super::super::act::{Action, DryRun, How, RateArgs};
 use super::super::context::Context;
 use super::super::filter::FilterArgs;
-use super::of_a_lane;
 use crate::exit::Failure;
 
 /// What `event bury` takes.
@@ -23,9 +22,10 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    let filter = of_a_lane("bury", &args.filter)?;
+    let bury = |dry_run| Command::Bury { reason: args.reason.clone(), dry_run };
+    let filter = args.filter.meant_by(bury(true).kind())?;
     let way = context.way().await?;
     let action = Action::on_events(context, &way, &filter, "waiting events");
     let how = How::from(args.dry_run).at(args.rate);
-    action.run(how, |dry_run| Command::Bury { reason: args.reason.clone(), dry_run }).await
+    action.run(how, bury).await
 }

@@ -19,14 +19,10 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    let filter = args.filter.filter(None);
-    if filter.is_empty() {
-        return Err(Failure::usage(
-            "erase: say which events, by --id, --lane, --type, --topic, --key, --since or --until",
-        ));
-    }
+    let erase = |dry_run| Command::Erase { dry_run };
+    let filter = args.filter.meant_by(erase(true).kind())?;
     let way = context.way().await?;
     let mut action = Action::on_events(context, &way, &filter, "events");
     action.object = "the payloads of ".to_owned();
-    action.run(How::from(args.consent).at(args.rate), |dry_run| Command::Erase { dry_run }).await
+    action.run(How::from(args.consent).at(args.rate), erase).await
 }

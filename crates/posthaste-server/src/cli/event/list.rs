@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use posthaste::admin::{EventState, Page};
+use posthaste::admin::{EventState, Filter, Page};
 
 use super::super::context::{Access, Context};
-use super::super::filter::{FilterArgs, state};
+use super::super::filter::{FilterArgs, events_query, state};
 use super::super::output;
 use crate::exit::Failure;
 use crate::http::wire::{EventDocument, EventPage, LaneViewDocument};
@@ -49,7 +49,7 @@ impl PageArgs {
 
 pub(in crate::cli) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let access = context.access(false).await?;
-    let page = fetch(&access, &args.filter, args.state, &args.page).await?;
+    let page = fetch(&access, &args.filter.in_state(args.state), &args.page).await?;
     if context.json() {
         return output::json(&page);
     }
@@ -72,31 +72,29 @@ pub(in crate::cli) fn show(page: &EventPage) -> Result<(), Failure> {
 /// A page of events by the server or from the store: the same document. Reads on while it finds none, but not for ever.
 pub(in crate::cli) async fn fetch(
     access: &Access,
-    filter: &FilterArgs,
-    state: Option<EventState>,
+    filter: &Filter,
     page: &PageArgs,
 ) -> Result<EventPage, Failure> {
     let mut after = page.after.clone();
     for _ in 1..EMPTY_PAGES_MAX {
-        let found = one_page(access, filter, state, page.limit, after.as_deref()).await?;
+        let found = one_page(access, filter, page.limit, after.as_deref()).await?;
         if !found.events.is_empty() || found.next.is_none() {
             return Ok(found);
         }
         after = found.next;
     }
-    one_page(access, filter, state, page.limit, after.as_deref()).await
+    one_page(access, filter, page.limit, after.as_deref()).await
 }
 
 async fn one_page(
     access: &Access,
-    filter: &FilterArgs,
-    state: Option<EventState>,
+    filter: &Filter,
     limit: u32,
     after: Option<&str>,
 ) -> Result<EventPage, Failure> {
     match access {
         Access::Server(client) => {
-            let page = client.get(&filter.query(state, limit, after)).await?;
+            let page = client.get(&events_query(filter, limit, after)).await?;
             // A server of ours knows the path: what is not there is the lane.
             page.ok_or_else(|| match &filter.lane {
                 Some(lane) => Failure::nothing(format!("list events: there is no lane {lane}")),
@@ -106,7 +104,7 @@ async fn one_page(
         Access::Store(store) => {
             let mut page = Page::first(limit);
             page.after = after.map(str::to_owned);
-            let found = store.find(&filter.filter(state), page).await;
+            let found = store.find(filter, page).await;
             Ok(EventPage::of(&found.map_err(|error| error.during("list events"))?))
         }
     }

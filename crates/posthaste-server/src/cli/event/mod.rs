@@ -10,10 +10,8 @@ pub(super) mod show;
 mod tail;
 
 use clap::Subcommand;
-use posthaste::admin::Filter;
 
 use super::context::Context;
-use super::filter::FilterArgs;
 use crate::exit::Failure;
 
 /// What `event` does.
@@ -42,12 +40,4 @@ pub(super) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
         Verb::Schedule(args) => schedule::run(&args, context).await,
         Verb::Erase(args) => erase::run(&args, context).await,
     }
-}
-
-/// These events, of a lane that must be named.
-fn of_a_lane(verb: &str, args: &FilterArgs) -> Result<Filter, Failure> {
-    if args.lane.is_none() {
-        return Err(Failure::usage(format!("{verb}: say --lane LANE; posthaste lane list shows the lanes")));
-    }
-    Ok(args.filter(None))
 }

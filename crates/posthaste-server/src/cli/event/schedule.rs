@@ -7,7 +7,6 @@ use super::super::act::{Action, DryRun, How, RateArgs};
 use super::super::context::Context;
 use super::super::filter::FilterArgs;
 use super::super::moment::future;
-use super::of_a_lane;
 use crate::exit::Failure;
 
 /// What `event schedule` takes.
@@ -25,9 +24,10 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    let filter = of_a_lane("schedule", &args.filter)?;
+    let schedule = |dry_run| Command::Schedule { at: args.at, dry_run };
+    let filter = args.filter.meant_by(schedule(true).kind())?;
     let way = context.way().await?;
     let action = Action::on_events(context, &way, &filter, "scheduled or retrying events");
     let how = How::from(args.dry_run).at(args.rate);
-    action.run(how, |dry_run| Command::Schedule { at: args.at, dry_run }).await
+    action.run(how, schedule).await
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use posthaste::admin::Filter;
 use posthaste::time::Timestamp;
 
 use super::super::context::{Access, Context};
@@ -40,7 +41,8 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 async fn follow(args: &Args, access: &Access, json: bool, shutdown: Shutdown) -> Result<(), Failure> {
     let mut newest = newest(access).await?;
     let mut seen = Seen::default();
-    let mut events = seen.unseen(late(access, &args.filter).await?);
+    let filter = args.filter.filter();
+    let mut events = seen.unseen(late(access, filter).await?);
     events.truncate(args.lines as usize);
     seen.last = seen.last.max(newest.as_ref().map_or(0, |event| event.seq));
     let mut looks = 0_u32;
@@ -58,12 +60,12 @@ async fn follow(args: &Args, access: &Access, json: bool, shutdown: Shutdown) ->
             event.seq >= seen.last && before.as_ref().is_none_or(|before| place(before) != place(event))
         };
         if let Some(new) = newest.as_ref().filter(is_new) {
-            let came = since(access, &args.filter, before.as_ref(), seen.last).await?;
+            let came = since(access, filter, before.as_ref(), seen.last).await?;
             events = seen.unseen(EventPage { events: came, next: None });
             seen.last = seen.last.max(new.seq);
         }
         if looks.is_multiple_of(LATE_EVERY) {
-            events.extend(seen.unseen(late(access, &args.filter).await?));
+            events.extend(seen.unseen(late(access, filter).await?));
         }
     }
 }
@@ -102,21 +104,21 @@ impl Seen {
 }
 
 /// The newest events that the filter means, so that those are found which committed late.
-async fn late(access: &Access, filter: &FilterArgs) -> Result<EventPage, Failure> {
-    fetch(access, filter, None, &PageArgs { limit: LATE, after: None }).await
+async fn late(access: &Access, filter: &Filter) -> Result<EventPage, Failure> {
+    fetch(access, filter, &PageArgs { limit: LATE, after: None }).await
 }
 
 /// The newest event of all: whether there is anything new is cheap to know.
 async fn newest(access: &Access) -> Result<Option<EventDocument>, Failure> {
     let page = PageArgs { limit: 1, after: None };
-    Ok(fetch(access, &FilterArgs::default(), None, &page).await?.events.pop())
+    Ok(fetch(access, &Filter::default(), &page).await?.events.pop())
 }
 
 /// What came at or after this place in the log, the newest first. The time of the event before it bounds the search, which would
 /// otherwise go through the whole log when the filter matches little.
 async fn since(
     access: &Access,
-    filter: &FilterArgs,
+    filter: &Filter,
     before: Option<&EventDocument>,
     seen: i64,
 ) -> Result<Vec<EventDocument>, Failure> {
@@ -126,7 +128,7 @@ async fn since(
     let mut events = Vec::new();
     let mut page = PageArgs { limit: PAGE, after: None };
     loop {
-        let answer = fetch(access, &filter, None, &page).await?;
+        let answer = fetch(access, &filter, &page).await?;
         let count = answer.events.len();
         let fresh: Vec<_> = answer.events.into_iter().take_while(|event| event.seq >= seen).collect();
         let reached = fresh.len() < count;

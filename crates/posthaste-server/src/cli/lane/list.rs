@@ -1,5 +1,7 @@
 //! `posthaste lane list`: every lane with its totals.
 
+use posthaste::admin::all_lanes;
+
 use super::super::context::{Access, Context};
 use super::super::output;
 use crate::exit::Failure;
@@ -39,7 +41,7 @@ pub(in crate::cli) async fn fetch(context: &Context) -> Result<LanePage, Failure
             page.ok_or_else(|| Failure::other("list lanes: the server does not know /v1/lanes"))
         }
         Access::Store(store) => {
-            Ok(LanePage::of(&store.lanes().await.map_err(|error| error.during("list lanes"))?))
+            Ok(LanePage::of(&all_lanes(&*store).await.map_err(|error| error.during("list lanes"))?))
         }
     }
 }

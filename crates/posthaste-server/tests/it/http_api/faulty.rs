@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use posthaste::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Pace, Page};
+use posthaste::admin::{Actor, Admin, Applied, Command, Filter, Found, Lanes, Pace, Page};
 use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
 use posthaste::memory::Memory;
@@ -151,8 +151,8 @@ impl Target for Held {
 }
 
 impl Admin for Faulty {
-    fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
-        self.answer(self.store.lanes())
+    fn lanes(&self, page: Page) -> BoxFuture<'_, Result<Lanes>> {
+        self.answer(self.store.lanes(page))
     }
 
     fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>> {
@@ -164,19 +164,10 @@ impl Admin for Faulty {
         filter: &'a Filter,
         command: Command,
         by: &'a Actor,
-    ) -> BoxFuture<'a, Result<Applied>> {
-        self.answer(self.store.apply(filter, command, by))
-    }
-
-    fn apply_paced<'a>(
-        &'a self,
-        filter: &'a Filter,
-        command: Command,
-        by: &'a Actor,
         pace: &'a Pace<'a>,
     ) -> BoxFuture<'a, Result<Applied>> {
         if self.switch.0.load(Ordering::SeqCst) != Mood::Endless as u8 {
-            return self.answer(self.store.apply_paced(filter, command, by, pace));
+            return self.answer(self.store.apply(filter, command, by, pace));
         }
         Box::pin(async move {
             let mut so_far = Applied::default();

@@ -1,6 +1,6 @@
 //! Looking at events and lanes.
 
-use posthaste::admin::{Actor, Admin as _, Command, Filter};
+use posthaste::admin::{Actor, Admin as _, Command, Filter, Pace};
 use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
 use posthaste::memory::Memory;
@@ -106,10 +106,13 @@ async fn the_record_of_commands_is_listed_newest_first_and_in_pages() {
     let lane = LaneSpec::new("main".parse().unwrap());
     memory.acquire(&lane, &Owner::new("relay-1")).await.unwrap().expect("the lane is free");
     for (command, name) in [(Command::Pause, "eve"), (Command::Resume, "bob"), (Command::Pause, "bob")] {
-        memory.apply(&Filter::default(), command, &Actor::new(name, "cli@desk")).await.unwrap();
+        memory
+            .apply(&Filter::default(), command, &Actor::new(name, "cli@desk"), &Pace::full())
+            .await
+            .unwrap();
     }
     let prune = Command::PruneInbox { age: std::time::Duration::ZERO, dry_run: false };
-    memory.apply(&Filter::default(), prune, &Actor::new("posthaste", "serve")).await.unwrap();
+    memory.apply(&Filter::default(), prune, &Actor::new("posthaste", "serve"), &Pace::full()).await.unwrap();
     let stand = Stand::with(memory, |memory| std::sync::Arc::new(memory), Times::default()).await;
     let list = async |query: &str| stand.client.get(&format!("/v1/audit?{query}")).await.json();
     let page = list("limit=2").await;

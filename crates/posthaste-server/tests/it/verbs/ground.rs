@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
+use posthaste::admin::all_lanes;
 use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
 use posthaste::schema::Backend;
@@ -133,7 +134,7 @@ impl Ground {
     /// Runs a command on dead events, and stops it after it has changed the first; answers what it says.
     pub(crate) async fn stopped_on_the_way(&self, verb: &[&str]) -> Value {
         let store = self.open().await;
-        let dead = async || store.lanes().await.unwrap()[0].dead;
+        let dead = async || all_lanes(&*store).await.unwrap()[0].dead;
         let before = dead().await;
         let mut running = Running(self.command(&[verb, &["--output", "json"]].concat()).spawn().unwrap());
         let end = std::time::Instant::now() + DEADLINE;

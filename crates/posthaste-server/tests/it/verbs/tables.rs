@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use posthaste::admin::{Filter, Page};
+use posthaste::admin::{Filter, Page, all_lanes};
 use posthaste::review::AuditFilter;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
@@ -252,7 +252,7 @@ async fn a_look_that_nobody_waits_for_is_ended_on_the_server() {
     let trial = "a_look_that_nobody_waits_for_is_ended_on_the_server";
     let Some(ground) = Ground::postgres_table(trial).await else { return };
     let store = ground.open().await;
-    store.lanes().await.unwrap();
+    all_lanes(&*store).await.unwrap();
     let holder = ground.connect().await;
     holder.batch_execute(&format!("BEGIN; LOCK TABLE {TABLE} IN ACCESS EXCLUSIVE MODE")).await.unwrap();
     let everything = Filter::default();

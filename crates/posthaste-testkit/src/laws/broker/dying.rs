@@ -1,6 +1,6 @@
 //! Events that nobody can handle.
 
-use posthaste_core::admin::{Actor, Command, EventState, Filter, Page};
+use posthaste_core::admin::{Actor, Command, EventState, Filter, Pace, Page};
 use posthaste_core::broker::Reason;
 
 use super::{BrokerBench, next, quiet, take};
@@ -33,8 +33,9 @@ pub async fn a_poison_event_ends_dead_and_can_be_listed_and_redriven(bench: Brok
         .map(|record| (record.envelope.id.as_str(), record.lanes[0].code.as_deref()))
         .collect();
     ensure_eq!(seen, [("poison", Some("smell"))], "what is dead");
-    let redriven =
-        admin.apply(&filter, Command::Redrive { dry_run: false }, &Actor::new("law", "test")).await?;
+    let redriven = admin
+        .apply(&filter, Command::Redrive { dry_run: false }, &Actor::new("law", "test"), &Pace::full())
+        .await?;
     ensure_eq!(redriven.changed, 1, "redriven");
     ensure_eq!(take(feed.as_mut(), 1).await?, ["poison"], "what came again");
     ensure_eq!(admin.find(&filter, Page::first(10)).await?.records.len(), 0, "dead in the end");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::Result;
+use posthaste_core::admin::all_lanes;
 use posthaste_core::relay::{Lane, Relay};
 use posthaste_core::store::Store;
 use posthaste_core::target::Target;
@@ -106,7 +107,7 @@ pub async fn a_lane_into_a_consumer_has_each_effect_once(bench: ConsumeBench) ->
     let relay = Relay::new(stores).lane(lane(bench.willing().target()?)?);
     let name = "law".parse()?;
     let settled = crate::wait::eventually(Duration::from_secs(20), "all are delivered", async || {
-        let lanes = store.lanes().await.unwrap_or_default();
+        let lanes = all_lanes(&*store).await.unwrap_or_default();
         lanes.iter().any(|stats| stats.lane == name && stats.delivered == 30)
     });
     tokio::select! {

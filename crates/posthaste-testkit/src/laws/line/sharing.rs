@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use posthaste_core::admin::all_lanes;
 use posthaste_core::store::Then;
 
 use super::{LEASE, LineBench, Running, SOON, judge, line};
@@ -93,7 +94,7 @@ pub async fn two_relays_end_up_with_half_of_the_lanes_each(line_bench: LineBench
     };
     let shares = async || {
         let mut shares = std::collections::BTreeMap::<String, usize>::new();
-        let lanes = line_bench.bench.store.lanes().await.ok()?;
+        let lanes = all_lanes(&*line_bench.bench.store).await.ok()?;
         for stats in lanes {
             *shares.entry(stats.owner.unwrap_or_default()).or_default() += 1;
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste_core::ErrorKind;
-use posthaste_core::admin::{Actor, Command, EventState, Filter, LaneState, Page, Seek};
+use posthaste_core::admin::{Actor, Command, EventState, Filter, LaneState, Pace, Page, Seek, all_lanes};
 use posthaste_core::store::{Outcome, Owner, Standing, Then};
 
 use crate::drive::{StoreBench, dead, event, ids, in_lane, lane, one, settled};
@@ -242,7 +242,7 @@ pub async fn a_removed_lane_is_forgotten_and_its_lease_lost(bench: StoreBench) -
     let claimed = driver.claim_all().await?;
     driver.settle_as(&claimed[..1], dead()).await?;
     bench.apply(&in_lane(&main.name), Command::Remove { dry_run: false }).await?;
-    ensure!(bench.store.lanes().await?.is_empty(), "a removed lane is listed");
+    ensure!(all_lanes(&*bench.store).await?.is_empty(), "a removed lane is listed");
     let outcome = || vec![settled(&claimed[1], Outcome::Delivered)];
     let late = bench.store.settle(&driver.lease, outcome(), Then::Hold).await?;
     ensure_eq!(late, Standing::Lost, "a settle after the removal");
@@ -270,7 +270,8 @@ pub async fn a_command_on_a_missing_lane_says_so(bench: StoreBench) -> LawResult
     let missing = in_lane(&lane("missing").name);
     for command in commands().into_iter().chain([Command::Pause, Command::Resume]) {
         let name = command.name();
-        let kind = bench.store.apply(&missing, command, &actor).await.map_err(|error| error.kind());
+        let kind =
+            bench.store.apply(&missing, command, &actor, &Pace::full()).await.map_err(|error| error.kind());
         ensure_eq!(kind, Err(ErrorKind::NotFound), "{name} on a missing lane");
     }
     let found = bench.store.find(&missing, Page::first(1)).await.map(drop).map_err(|error| error.kind());
@@ -279,8 +280,11 @@ pub async fn a_command_on_a_missing_lane_says_so(bench: StoreBench) -> LawResult
     ensure_eq!(codes, Err(ErrorKind::NotFound), "counting dead events of a missing lane");
     for command in commands() {
         let name = command.name();
-        let kind =
-            bench.store.apply(&Default::default(), command, &actor).await.map_err(|error| error.kind());
+        let kind = bench
+            .store
+            .apply(&Default::default(), command, &actor, &Pace::full())
+            .await
+            .map_err(|error| error.kind());
         ensure_eq!(kind, Err(ErrorKind::Rejected), "{name} on no lane");
     }
     Ok(())

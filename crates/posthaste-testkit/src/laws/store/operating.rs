@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use posthaste_core::admin::{Command, LaneStats};
+use posthaste_core::admin::{Command, LaneStats, Page, all_lanes};
 use posthaste_core::store::Outcome;
 use posthaste_core::time::Moment;
 
@@ -14,6 +14,27 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn totals(stats: &LaneStats) -> [u64; 5] {
     [stats.accepted, stats.delivered, stats.waiting, stats.dead, stats.discarded]
+}
+
+/// Pages of lanes are as large as was asked for, ordered by name, and each lane is on one of them.
+pub async fn lanes_come_in_pages_ordered_by_name(bench: StoreBench) -> LawResult {
+    for name in ["d", "b", "e", "a", "c"] {
+        bench.drive(&lane(name)).await?;
+    }
+    let (mut sizes, mut names, mut page) = (Vec::new(), Vec::new(), Page::first(2));
+    loop {
+        let found = bench.store.lanes(page.clone()).await?;
+        sizes.push(found.lanes.len());
+        names.extend(found.lanes.iter().map(|stats| stats.lane.to_string()));
+        let Some(next) = found.next else { break };
+        page.after = Some(next);
+        ensure!(sizes.len() < 10, "the pages of lanes do not end");
+    }
+    ensure_eq!(sizes, [2, 2, 1], "lanes on each page");
+    ensure_eq!(names, ["a", "b", "c", "d", "e"], "lanes on all pages");
+    let all: Vec<_> = all_lanes(&*bench.store).await?.iter().map(|stats| stats.lane.to_string()).collect();
+    ensure_eq!(all, names, "lanes asked for together");
+    Ok(())
 }
 
 /// Leads one event through each end and looks at the totals after every step.

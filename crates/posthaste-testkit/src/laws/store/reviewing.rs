@@ -90,7 +90,7 @@ pub async fn every_change_is_recorded_with_who_made_it(bench: StoreBench) -> Law
     let steering = [(&of_lane, Command::Pause), (&everything, Command::Resume)];
     for (filter, command) in steering.into_iter().chain(commands(false)) {
         let name = command.name();
-        let applied = bench.store.apply(filter, command, &by).await?;
+        let applied = bench.store.apply(filter, command, &by, &Pace::full()).await?;
         expected.insert(0, (name.to_owned(), applied));
     }
     let entries = all(&bench).await?;
@@ -112,7 +112,7 @@ pub async fn every_change_is_recorded_with_who_made_it(bench: StoreBench) -> Law
 pub async fn the_record_is_searched_by_actor_verb_and_time(bench: StoreBench) -> LawResult {
     let main = with_one_of_each(&bench).await?;
     let give = async |command: Command, name: &str| {
-        bench.store.apply(&in_lane(&main), command, &Actor::new(name, "test")).await
+        bench.store.apply(&in_lane(&main), command, &Actor::new(name, "test"), &Pace::full()).await
     };
     give(Command::Pause, "eve").await?;
     give(Command::Resume, "bob").await?;
@@ -182,7 +182,7 @@ pub async fn what_a_command_did_before_it_was_cut_off_is_recorded(bench: StoreBe
     // Two events at a time, so slowly that there is no doubt about where it is dropped.
     let pace = Pace::telling(&told).at_most(NonZeroU32::new(8));
     let redrive = Command::Redrive { dry_run: false };
-    let command = bench.store.apply_paced(&of_lane, redrive, &actor, &pace);
+    let command = bench.store.apply(&of_lane, redrive, &actor, &pace);
     tokio::select! {
         done = command => drop(done?),
         () = async {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use posthaste_core::admin::{Command, EventState, Filter, LaneStats, Page, Seek};
+use posthaste_core::admin::{Command, EventState, Filter, LaneStats, Page, Seek, all_lanes};
 use posthaste_core::lane::LaneSpec;
 use posthaste_core::review::{AuditEntry, AuditFilter};
 use posthaste_core::store::{Outcome, Owner, Then};
@@ -289,7 +289,7 @@ impl Trial<'_> {
     }
 
     async fn stats(&self) -> Result<Option<LaneStats>, Verdict> {
-        let lanes = self.bench.store.lanes().await?;
+        let lanes = all_lanes(&*self.bench.store).await?;
         Ok(lanes.into_iter().find(|stats| stats.lane == self.lane.name))
     }
 

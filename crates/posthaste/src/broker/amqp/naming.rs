@@ -22,7 +22,7 @@ pub(super) struct Naming {
 
 /// The names of one subscription: a group's queue for one topic, and what belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Names {
+pub(in crate::broker) struct Names {
     /// By which the queue is bound.
     pub(super) topic: Pattern,
     pub(super) queue: String,

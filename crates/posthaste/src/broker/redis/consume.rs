@@ -79,7 +79,7 @@ impl Consume {
 
 /// The keys of one topic of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Names {
+pub(in crate::broker) struct Names {
     topic: String,
     stream: String,
     retry: String,

@@ -1,9 +1,11 @@
 //! What operators see of a table over a [`Driver`].
 
-use posthaste_core::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Pace, Page, Record};
+use posthaste_core::admin::{
+    Actor, Admin, Applied, Command, Filter, Found, LaneStats, Lanes, Pace, Page, Record,
+};
 use posthaste_core::lane::LaneName;
 use posthaste_core::table::States;
-use posthaste_core::{BoxFuture, Result};
+use posthaste_core::{BoxFuture, Error, Result};
 
 use super::command::AGAIN_ROWS;
 use super::count::{Counted, Estimated};
@@ -11,11 +13,15 @@ use super::driver::{Driver, Question, Seen};
 use super::engine::Table;
 use super::look::{page_end, page_place, tell_unindexed, tell_unknown, view};
 
-/// How many records a page has at most.
-pub(super) const PAGE_MAX: u32 = 1_000;
+/// The fields of a filter that the statements of a table ask. Another one is refused: a command that passed
+/// over it would change rows that were not meant.
+const ASKED: [&str; 10] = ["lane", "state", "ids", "type", "topic", "key", "since", "until", "code", "error"];
 
 impl Question {
     pub(super) fn of(filter: &Filter, page: Option<&Page>) -> Result<Self> {
+        if let Some(field) = filter.given().keys().find(|field| !ASKED.contains(&field.as_str())) {
+            return Err(Error::rejected(format!("rows of an outbox table cannot be chosen by {field}")));
+        }
         // What a relay stores begins with the code, which ends where the first colon and space stand.
         if filter.code.as_ref().is_some_and(|code| code.contains(": ")) {
             return Ok(Self::nothing());
@@ -32,7 +38,7 @@ impl Question {
             since: filter.since,
             until: filter.until,
             after,
-            rows: page.map_or(AGAIN_ROWS, |page| page.size.clamp(1, PAGE_MAX)),
+            rows: page.map_or(AGAIN_ROWS, Page::size),
             unclaimed: false,
         })
     }
@@ -118,8 +124,9 @@ fn record(seen: Seen, states: &States, lane: &LaneName, with_payload: bool) -> R
 }
 
 impl<D: Driver> Admin for Table<D> {
-    fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
-        Box::pin(async move { Ok(vec![self.stats().await?]) })
+    /// A table has one lane.
+    fn lanes(&self, page: Page) -> BoxFuture<'_, Result<Lanes>> {
+        Box::pin(async move { Ok(Lanes::page(vec![self.stats().await?], &page)) })
     }
 
     fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>> {
@@ -127,15 +134,6 @@ impl<D: Driver> Admin for Table<D> {
     }
 
     fn apply<'a>(
-        &'a self,
-        filter: &'a Filter,
-        command: Command,
-        by: &'a Actor,
-    ) -> BoxFuture<'a, Result<Applied>> {
-        Box::pin(async move { self.act(filter, command, by, &Pace::full()).await })
-    }
-
-    fn apply_paced<'a>(
         &'a self,
         filter: &'a Filter,
         command: Command,

@@ -4,7 +4,6 @@ use posthaste_core::admin::{EventState, Filter, Page};
 use posthaste_core::review::{AuditEntry, AuditFilter, AuditPicker, Audited, DeadCodes, Review};
 use posthaste_core::{BoxFuture, Error, Result};
 
-use super::admin::PAGE_MAX;
 use super::driver::Driver;
 use super::engine::Table;
 
@@ -38,7 +37,7 @@ impl<D: Driver> Review for Table<D> {
         Box::pin(async move {
             let mut filter = DeadCodes::question(filter)?;
             filter.state = Some(EventState::Dead);
-            let (mut records, mut page) = (Vec::new(), Page::first(PAGE_MAX));
+            let (mut records, mut page) = (Vec::new(), Page::first(Page::SIZE_MAX));
             loop {
                 let found = self.search(&filter, page.clone()).await?;
                 records.extend(found.records);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use posthaste::admin::{Actor, Applied, Command, Filter};
+use posthaste::admin::{Actor, Applied, Command, Filter, Pace};
 use posthaste::consumer::Inbox;
 use posthaste::envelope::Envelope;
 use posthaste::sql::Database;
@@ -29,7 +29,11 @@ async fn old_rows_go_and_young_ones_stay_on_mariadb() {
         )
         .await;
     let prune = Command::PruneInbox { age: HOUR, dry_run: false };
-    let pruned = place.store.apply(&Filter::default(), prune, &Actor::new("test", "test")).await.unwrap();
+    let pruned = place
+        .store
+        .apply(&Filter::default(), prune, &Actor::new("test", "test"), &Pace::full())
+        .await
+        .unwrap();
     assert_eq!(pruned, Applied::new(1, 1), "an idempotency record that has ended, and is old");
     assert_eq!(place.say("UPDATE posthaste_dedup SET token = token").await, 2);
     old_rows_go_and_young_ones_stay(place).await;
@@ -66,7 +70,11 @@ async fn old_rows_go_and_young_ones_stay<D: Database>(place: Place<D>) {
     let young = enter(&place, 3).await;
     let prune = async |dry_run| {
         let command = Command::PruneInbox { age: HOUR, dry_run };
-        place.store.apply(&Filter::default(), command, &Actor::new("test", "test")).await.unwrap()
+        place
+            .store
+            .apply(&Filter::default(), command, &Actor::new("test", "test"), &Pace::full())
+            .await
+            .unwrap()
     };
     let old = OLD as u64;
     assert_eq!(prune(true).await, Applied::new(old, 0));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use posthaste::admin::{Actor, Command, Filter, Page};
+use posthaste::admin::{Actor, Command, Filter, Pace, Page};
 use posthaste::broker::kafka::KafkaBroker;
 use posthaste::broker::{Broker, Count, Delivery, Feed, FeedSpec, Reason};
 use posthaste::envelope::Envelope;
@@ -226,7 +226,10 @@ async fn dead_letters_are_listed_sent_again_and_given_up() {
     assert_eq!((smell.lanes[0].attempts, odd.envelope.payload.as_slice()), (2, &b"what others wrote"[..]));
     let by = Actor::new("test", "test");
     filter.ids = vec!["poison".to_owned()];
-    assert_eq!(admin.apply(&filter, Command::Redrive { dry_run: false }, &by).await.unwrap().changed, 1);
+    assert_eq!(
+        admin.apply(&filter, Command::Redrive { dry_run: false }, &by, &Pace::full()).await.unwrap().changed,
+        1
+    );
     let again = next(feed.as_mut()).await;
     assert_eq!(
         (again.attempt, &again.envelope.key, &again.envelope.payload),
@@ -236,7 +239,12 @@ async fn dead_letters_are_listed_sent_again_and_given_up() {
     filter.ids.clear();
     assert_eq!(
         admin
-            .apply(&filter, Command::Discard { reason: "test".to_owned(), dry_run: false }, &by)
+            .apply(
+                &filter,
+                Command::Discard { reason: "test".to_owned(), dry_run: false },
+                &by,
+                &Pace::full()
+            )
             .await
             .unwrap()
             .changed,
@@ -286,7 +294,8 @@ async fn a_message_that_is_too_large_for_a_dead_letter_is_referred_to() {
     found.sort_unstable();
     assert_eq!(found, [("buried", "smell"), ("headers", "smell"), ("released", "too large")]);
     let by = Actor::new("test", "test");
-    let redriven = admin.apply(&filter, Command::Redrive { dry_run: false }, &by).await.unwrap();
+    let redriven =
+        admin.apply(&filter, Command::Redrive { dry_run: false }, &by, &Pace::full()).await.unwrap();
     assert_eq!((redriven.matched, redriven.changed), (3, 0), "there is nothing to send again");
 }
 

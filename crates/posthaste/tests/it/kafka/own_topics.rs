@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use posthaste::admin::{Actor, Admin as _, Command, Filter, Page};
+use posthaste::admin::{Actor, Admin as _, Command, Filter, Pace, Page};
 use posthaste::broker::{Count, Reason};
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::message::{Header, Message as _, OwnedHeaders};
@@ -24,8 +24,9 @@ async fn an_event_that_dies_again_has_a_letter_of_its_own() {
     let dead = async || broker.find(&filter, Page::first(10)).await.unwrap().records;
     next(feed.as_mut()).await.receipt.bury(Reason::new("first", "it smells")).await.unwrap();
     let letter = stand.messages_in(&format!("{TOPIC}.g.dlq"), 1).remove(0);
-    let redriven =
-        broker.apply(&filter, Command::Redrive { dry_run: false }, &Actor::new("test", "test")).await;
+    let redriven = broker
+        .apply(&filter, Command::Redrive { dry_run: false }, &Actor::new("test", "test"), &Pace::full())
+        .await;
     assert_eq!((redriven.unwrap().changed, dead().await.len()), (1, 0));
     next(feed.as_mut()).await.receipt.bury(Reason::new("second", "it smells")).await.unwrap();
     // As if the record that takes the first one back had been held up until now.
@@ -119,7 +120,8 @@ async fn letters_that_stay_are_counted_once_and_hide_no_others() {
     let mut filter = Filter::default();
     filter.lane = Some("g".parse().unwrap());
     let by = Actor::new("test", "test");
-    let redriving = broker.apply(&filter, Command::Redrive { dry_run: false }, &by);
+    let pace = Pace::full();
+    let redriving = broker.apply(&filter, Command::Redrive { dry_run: false }, &by, &pace);
     let redriven = tokio::time::timeout(SOON, redriving).await.unwrap().unwrap();
     assert_eq!((redriven.matched, redriven.changed), (STAY as u64 + 1, 1));
 }

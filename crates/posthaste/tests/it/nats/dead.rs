@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_nats::HeaderMap;
 use async_nats::jetstream::stream::{Config, RetentionPolicy};
-use posthaste::admin::{Actor, Admin, Command, Filter, Page, Record};
+use posthaste::admin::{Actor, Admin, Command, Filter, Pace, Page, Record, all_lanes};
 use posthaste::broker::nats::NatsBroker;
 use posthaste::broker::{Broker, Count, Delivery, Feed, FeedSpec, Reason};
 
@@ -78,16 +78,20 @@ async fn looking_disturbs_nothing_and_acting_touches_only_what_matches() {
         assert_eq!(list(&filter(&group)).await, newest_first);
     }
     assert!(list(&filter(&other)).await.is_empty(), "another group's are not shown");
-    assert_eq!(broker.lanes().await.unwrap().iter().map(|lane| lane.dead).sum::<u64>(), 10);
+    assert_eq!(all_lanes(&broker).await.unwrap().iter().map(|lane| lane.dead).sum::<u64>(), 10);
     let mut smelly = filter(&group);
     smelly.code = Some("smell".to_owned());
     let by = Actor::new("test", "test");
-    let looked = broker.apply(&smelly, Command::Redrive { dry_run: true }, &by).await.unwrap();
+    let looked = broker.apply(&smelly, Command::Redrive { dry_run: true }, &by, &Pace::full()).await.unwrap();
     assert_eq!((looked.matched, looked.changed), (3, 0));
     let given_up = Command::Discard { reason: "done with".to_owned(), dry_run: false };
-    assert_eq!(broker.apply(&smelly, given_up, &by).await.unwrap().changed, 3);
+    assert_eq!(broker.apply(&smelly, given_up, &by, &Pace::full()).await.unwrap().changed, 3);
     assert_eq!(
-        broker.apply(&filter(&group), Command::Redrive { dry_run: false }, &by).await.unwrap().changed,
+        broker
+            .apply(&filter(&group), Command::Redrive { dry_run: false }, &by, &Pace::full())
+            .await
+            .unwrap()
+            .changed,
         7
     );
     let mut again = Vec::new();
@@ -156,7 +160,8 @@ async fn the_largest_event_is_buried_whole_with_as_much_of_its_error_as_fits() {
 
 async fn redrive(broker: &NatsBroker, group: &str) -> (u64, u64) {
     let by = Actor::new("test", "test");
-    let redriven = broker.apply(&filter(group), Command::Redrive { dry_run: false }, &by).await.unwrap();
+    let redriven =
+        broker.apply(&filter(group), Command::Redrive { dry_run: false }, &by, &Pace::full()).await.unwrap();
     (redriven.matched, redriven.changed)
 }
 

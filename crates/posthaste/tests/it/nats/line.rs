@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt;
-use posthaste::admin::Admin;
+use posthaste::admin::all_lanes;
 use posthaste::broker::nats::NatsBroker;
 use posthaste::memory::Memory;
 use posthaste::publisher::Publisher;
@@ -41,7 +41,7 @@ impl Relaying {
 }
 
 pub(crate) async fn delivered(store: &Memory) -> u64 {
-    store.lanes().await.unwrap().first().map_or(0, |lane| lane.delivered)
+    all_lanes(store).await.unwrap().first().map_or(0, |lane| lane.delivered)
 }
 
 /// Looks over the target's shoulder: which keys are unanswered at any moment.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use posthaste::BoxFuture;
-use posthaste::admin::{Actor, Command, Filter, Page, Seek};
+use posthaste::admin::{Actor, Command, Filter, Pace, Page, Seek, all_lanes};
 use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
 use posthaste::publisher::Published;
@@ -171,16 +171,16 @@ async fn every_operation(stand: &Stand, admin: &Client) {
         };
         note(what, drop_at_every_poll(what, admin, settle).await);
     }
-    note("lanes", drop_at_every_poll("lanes", admin, async || store.lanes()).await);
+    note("lanes", drop_at_every_poll("lanes", admin, async || all_lanes(&**store)).await);
     note("status", drop_at_every_poll("status", admin, async || store.status()).await);
     note("count", drop_at_every_poll("count", admin, async || store.count()).await);
     let mut filter = Filter::default();
     filter.lane = Some(stand.lane.name.clone());
     note("find", drop_at_every_poll("find", admin, async || store.find(&filter, Page::first(10))).await);
-    let by = Actor::new("test", "test");
+    let (by, pace) = (Actor::new("test", "test"), Pace::full());
     for (filter, command) in commands(&filter) {
         let what = command.name().to_owned();
-        let apply = async || -> BoxFuture<'_, _> { store.apply(&filter, command.clone(), &by) };
+        let apply = async || -> BoxFuture<'_, _> { store.apply(&filter, command.clone(), &by, &pace) };
         note(&what, drop_at_every_poll(&what, admin, apply).await);
     }
     // Each has more than one moment at which it waits for the server; a wait has only itself.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use posthaste::ErrorKind;
-use posthaste::admin::{Actor, Applied, Command, Filter};
+use posthaste::admin::{Actor, Applied, Command, Filter, Pace};
 use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
 use posthaste::review::AuditEntry;
@@ -39,8 +39,10 @@ async fn a_lock_that_somebody_holds_is_waited_for_as_long_as_was_said() {
     event.id = "one".to_owned();
     let begun = Instant::now();
     let published = store.publish(vec![event]).await.unwrap_err();
-    let pause =
-        store.apply(&Filter::default(), Command::Pause, &Actor::new("test", "test")).await.unwrap_err();
+    let pause = store
+        .apply(&Filter::default(), Command::Pause, &Actor::new("test", "test"), &Pace::full())
+        .await
+        .unwrap_err();
     for error in [published, pause] {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert!(error.to_string().contains("store.lock_timeout"), "{error}");

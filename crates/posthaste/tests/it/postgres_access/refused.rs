@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste::ErrorKind::{self, Config, Unavailable};
+use posthaste::admin::all_lanes;
 use posthaste::envelope::Envelope;
 use posthaste::lane::LaneSpec;
 use posthaste::schema::Backend;
@@ -24,7 +25,7 @@ async fn acquire(store: &Arc<dyn Backend>) -> Result<()> {
 }
 
 async fn look(store: &Arc<dyn Backend>) -> Result<()> {
-    store.lanes().await.map(drop)
+    all_lanes(&**store).await.map(drop)
 }
 
 #[track_caller]

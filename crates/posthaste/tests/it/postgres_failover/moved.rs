@@ -1,7 +1,7 @@
 //! A database that was moved: its rows carry ids of transactions of another server.
 
 use posthaste::ErrorKind;
-use posthaste::admin::{Actor, Command, Filter, LaneState, Seek};
+use posthaste::admin::{Actor, Command, Filter, LaneState, Pace, Seek, all_lanes};
 use posthaste::store::Owner;
 
 use crate::postgres_failover::stand::{
@@ -56,7 +56,7 @@ async fn a_restored_dump_is_refused_until_it_is_rebased_and_then_everything_arri
     let refused = store.acquire(&slow, &owner).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Config);
     assert!(refused.to_string().contains("posthaste lane rebase --yes"), "{refused}");
-    for lane in store.lanes().await.unwrap() {
+    for lane in all_lanes(&*store).await.unwrap() {
         assert_eq!(lane.state, LaneState::Error);
         assert!(lane.reason.as_deref().is_some_and(|reason| reason.starts_with("restored")), "{lane:?}");
     }
@@ -72,15 +72,17 @@ async fn a_restored_dump_is_refused_until_it_is_rebased_and_then_everything_arri
     ] {
         let name = command.name();
         assert!(
-            store.apply(&filter, command, &operator()).await.is_err(),
+            store.apply(&filter, command, &operator(), &Pace::full()).await.is_err(),
             "{name} works on a moved database"
         );
     }
     assert_eq!(stored(&to).await, ["a", "b", "c", "d", "e", "f", "g"]);
 
-    let would = store.apply(&Filter::default(), rebase(false, true), &operator()).await.unwrap();
+    let would =
+        store.apply(&Filter::default(), rebase(false, true), &operator(), &Pace::full()).await.unwrap();
     assert_eq!((would.matched, would.changed), (4, 0), "d and e for the slow lane, f and g for both");
-    let done = store.apply(&Filter::default(), rebase(false, false), &operator()).await.unwrap();
+    let done =
+        store.apply(&Filter::default(), rebase(false, false), &operator(), &Pace::full()).await.unwrap();
     assert_eq!((done.matched, done.changed), (4, 4));
     let audit = "SELECT command || ' by ' || actor || ': ' || changed FROM posthaste_audit";
     assert_eq!(ask(&to, audit).await, "rebase by test: 4");
@@ -92,9 +94,14 @@ async fn a_restored_dump_is_refused_until_it_is_rebased_and_then_everything_arri
         "d and e twice, nothing skipped"
     );
     assert!(
-        store.lanes().await.unwrap().iter().all(|lane| lane.adds_up() && lane.state == LaneState::Active)
+        all_lanes(&*store)
+            .await
+            .unwrap()
+            .iter()
+            .all(|lane| lane.adds_up() && lane.state == LaneState::Active)
     );
-    let again = store.apply(&Filter::default(), rebase(false, false), &operator()).await.unwrap_err();
+    let again =
+        store.apply(&Filter::default(), rebase(false, false), &operator(), &Pace::full()).await.unwrap_err();
     assert_eq!(again.kind(), ErrorKind::Rejected, "{again}");
 }
 
@@ -127,7 +134,7 @@ async fn a_copy_made_by_template_is_refused_and_what_was_parked_stays_after_a_re
     let store = open(&copy).await;
     let refused = store.acquire(&main, &owner).await.unwrap_err();
     assert!(refused.to_string().contains("a copy of another one"), "{refused}");
-    store.apply(&Filter::default(), rebase(false, false), &operator()).await.unwrap();
+    store.apply(&Filter::default(), rebase(false, false), &operator(), &Pace::full()).await.unwrap();
     assert_eq!(ask(&copy, parked).await, "scheduled0");
     publish(&copy, &["b"]).await;
     assert_eq!(
@@ -154,7 +161,7 @@ async fn after_an_upgrade_only_the_new_identifier_is_recorded() {
     sql(&url, "UPDATE posthaste_meta SET system_id = 'that of the old server'").await;
     let refused = store.acquire(&main, &owner).await.unwrap_err();
     assert!(refused.to_string().contains("--upgraded"), "{refused}");
-    store.apply(&Filter::default(), rebase(true, false), &operator()).await.unwrap();
+    store.apply(&Filter::default(), rebase(true, false), &operator(), &Pace::full()).await.unwrap();
     assert_eq!(drain(&store, &main, &owner).await, ["b"]);
 }
 
@@ -175,7 +182,8 @@ async fn a_role_without_rights_sees_that_the_database_was_moved_but_cannot_rebas
     sql(&url, "UPDATE posthaste_meta SET system_id = 'of another server'").await;
     let refused = store.acquire(&main, &owner).await.unwrap_err().to_string();
     assert!(refused.contains("as a user who may change posthaste_events"), "{refused}");
-    let refused = store.apply(&Filter::default(), rebase(false, false), &operator()).await.unwrap_err();
+    let refused =
+        store.apply(&Filter::default(), rebase(false, false), &operator(), &Pace::full()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Config);
     assert!(refused.to_string().contains("lacks a right"), "{refused}");
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste::admin::{Actor, Command, Filter};
+use posthaste::admin::{Actor, Command, Filter, Pace};
 use posthaste::schema::Backend;
 use posthaste::store::Owner;
 use posthaste_testkit::wait::eventually;
@@ -16,7 +16,7 @@ fn operator() -> Actor {
 
 async fn prune(store: &Arc<dyn Backend>) -> u64 {
     let prune = Command::Prune { delivered_age: Some(Duration::ZERO), dead_age: None, dry_run: false };
-    store.apply(&Filter::default(), prune, &operator()).await.unwrap().changed
+    store.apply(&Filter::default(), prune, &operator(), &Pace::full()).await.unwrap().changed
 }
 
 /// Replays and prunes at once, again and again: whatever a replay has parked still has its event, and is delivered.
@@ -38,7 +38,8 @@ async fn a_replay_beside_a_prune_never_parks_what_is_going() {
         // One that has to connect first begins later than the prune, which else comes last in every round.
         let fresh = open(&url).await;
         let replayer = if round % 2 == 0 { &fresh } else { &other };
-        let replaying = replayer.apply(&of_main, replay, &actor);
+        let pace = Pace::full();
+        let replaying = replayer.apply(&of_main, replay, &actor, &pace);
         let (gone, again) = futures_util::future::join(prune(&store), replaying).await;
         let again = again.unwrap().changed;
         (replayed, pruned) = (replayed + again, pruned + gone);

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use posthaste::ErrorKind;
-use posthaste::admin::{Actor, Command, Filter, LaneState};
+use posthaste::admin::{Actor, Command, Filter, LaneState, Pace, all_lanes};
 use posthaste::schema::Backend;
 use posthaste::store::{Lease, Owner};
 use posthaste_testkit::proxy::Proxy;
@@ -96,9 +96,10 @@ async fn switch(trial: &str, ids_pass: IdsPass, with_pooler: bool) {
 
     let refused = store.acquire(&main, &owner).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Config, "{refused}");
-    assert!(store.lanes().await.unwrap().iter().all(|lane| lane.state == LaneState::Error));
+    assert!(all_lanes(&*store).await.unwrap().iter().all(|lane| lane.state == LaneState::Error));
     let rebase = Command::Rebase { upgraded: false, dry_run: false };
-    let done = store.apply(&Filter::default(), rebase, &Actor::new("test", "cli")).await.unwrap();
+    let done =
+        store.apply(&Filter::default(), rebase, &Actor::new("test", "cli"), &Pace::full()).await.unwrap();
     let expected: &[&str] =
         if ids_pass == IdsPass::Never { &["a", "b", "c"] } else { &["a", "b", "c", "d", "e"] };
     assert_eq!(done.changed, expected.len() as u64);

@@ -2,7 +2,7 @@
 
 use lapin::BasicProperties;
 use lapin::options::{BasicNackOptions, BasicPublishOptions};
-use posthaste::admin::{Actor, Admin, Command, Filter, Page};
+use posthaste::admin::{Actor, Admin, Command, Filter, Pace, Page, all_lanes};
 use posthaste::broker::{Broker, FeedSpec, Reason};
 
 use crate::rabbitmq_consume::seen::{Running, Seen, TOPIC, consumer, ids, publish};
@@ -80,13 +80,14 @@ async fn looking_disturbs_nothing_and_acting_touches_only_what_matches() {
     assert_eq!(list(&smelly).await.len(), 5);
     let actor = Actor::new("test", "test");
     let discard = Command::Discard { reason: "enough".to_owned(), dry_run: false };
-    assert_eq!(broker.apply(&smelly, discard, &actor).await.unwrap().changed, 5);
+    assert_eq!(broker.apply(&smelly, discard, &actor, &Pace::full()).await.unwrap().changed, 5);
     let mut one = filter(&group);
     one.ids = ids("e", 20)[7..8].to_vec();
-    let redriven = broker.apply(&one, Command::Redrive { dry_run: false }, &actor).await.unwrap();
+    let redriven =
+        broker.apply(&one, Command::Redrive { dry_run: false }, &actor, &Pace::full()).await.unwrap();
     assert_eq!((redriven.changed, list(&filter(&group)).await.len()), (1, 14));
     assert_eq!(feed.next(10).await.unwrap().remove(0).envelope.id, "e-007");
-    assert_eq!(broker.lanes().await.unwrap()[0].dead, 14);
+    assert_eq!(all_lanes(&broker).await.unwrap()[0].dead, 14);
     let nobody = broker.find(&filter("nobody"), Page::first(1)).await.unwrap_err().to_string();
     assert!(nobody.contains("nobody"), "{nobody}");
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use posthaste::admin::{Actor, Admin, Command, Filter, Page};
+use posthaste::admin::{Actor, Admin, Command, Filter, Pace, Page};
 use posthaste::broker::{Broker, Count, FeedSpec};
 use posthaste::retry::Tiers;
 use tokio::time::Instant;
@@ -46,14 +46,16 @@ async fn a_poison_event_walks_through_the_tiers_into_the_dead_queue_and_a_redriv
     assert!(record.lanes[0].first_failed_at < record.lanes[0].dead_at);
 
     let actor = Actor::new("test", "test");
-    let counted = broker.apply(&filter, Command::Redrive { dry_run: true }, &actor).await.unwrap();
+    let counted =
+        broker.apply(&filter, Command::Redrive { dry_run: true }, &actor, &Pace::full()).await.unwrap();
     assert_eq!(
         (counted.matched, counted.changed, dead().await.len()),
         (1, 0, 1),
         "a dry run changes nothing"
     );
     seen.fails.store(false, Ordering::SeqCst);
-    let redriven = broker.apply(&filter, Command::Redrive { dry_run: false }, &actor).await.unwrap();
+    let redriven =
+        broker.apply(&filter, Command::Redrive { dry_run: false }, &actor, &Pace::full()).await.unwrap();
     assert_eq!((redriven.matched, redriven.changed), (1, 1));
     until("it came back", async || seen.calls().len() == 5).await;
     assert_eq!(seen.calls()[4].1, 1, "as if it had never failed");

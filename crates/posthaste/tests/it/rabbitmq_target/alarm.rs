@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use posthaste::admin::{Admin, LaneState};
+use posthaste::admin::{LaneState, all_lanes};
 use posthaste::memory::Memory;
 use posthaste::publisher::Publisher;
 use posthaste::relay::{Lane, Relay};
@@ -38,7 +38,7 @@ async fn an_alarm_pauses_the_lane_until_it_is_cleared() {
             store.publish(vec![event(published.to_string(), "t")]).await.unwrap();
             published += 1;
         }
-        let lanes = store.lanes().await.unwrap();
+        let lanes = all_lanes(&*store).await.unwrap();
         lanes[0].state == LaneState::Unavailable
             && lanes[0].reason.as_deref().is_some_and(|why| why.contains("blocked"))
     })
@@ -61,5 +61,5 @@ async fn an_alarm_pauses_the_lane_until_it_is_cleared() {
 }
 
 async fn delivered(store: &Memory) -> u64 {
-    store.lanes().await.unwrap().first().map_or(0, |lane| lane.delivered)
+    all_lanes(store).await.unwrap().first().map_or(0, |lane| lane.delivered)
 }

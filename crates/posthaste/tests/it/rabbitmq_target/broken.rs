@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste::admin::Admin;
+use posthaste::admin::all_lanes;
 use posthaste::memory::Memory;
 use posthaste::publisher::Publisher;
 use posthaste::relay::{Lane, Relay};
@@ -56,7 +56,7 @@ async fn a_connection_that_is_cut_loses_nothing_and_costs_no_attempt() {
 }
 
 async fn delivered(store: &Memory) -> u64 {
-    store.lanes().await.unwrap().first().map_or(0, |lane| lane.delivered)
+    all_lanes(store).await.unwrap().first().map_or(0, |lane| lane.delivered)
 }
 
 /// Nobody answers any more and nobody hangs up: after the confirm's time the connection is tried, given up, and made anew.

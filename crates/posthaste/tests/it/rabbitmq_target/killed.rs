@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lapin::types::AMQPValue;
-use posthaste::admin::Admin;
+use posthaste::admin::all_lanes;
 use posthaste::memory::Memory;
 use posthaste::publisher::Publisher;
 use posthaste::relay::{Lane, Relay};
@@ -51,5 +51,5 @@ async fn a_broker_that_is_killed_and_restarted_loses_nothing() {
 }
 
 async fn delivered(store: &Memory) -> u64 {
-    store.lanes().await.unwrap().first().map_or(0, |lane| lane.delivered)
+    all_lanes(store).await.unwrap().first().map_or(0, |lane| lane.delivered)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt;
-use posthaste::admin::{Admin, LaneState, LaneStats};
+use posthaste::admin::{LaneState, LaneStats, all_lanes};
 use posthaste::memory::Memory;
 use posthaste::publisher::Publisher;
 use posthaste::relay::{Lane, Relay};
@@ -85,7 +85,7 @@ async fn a_lane_goes_on_when_its_exchange_is_there_though_no_queue_takes_its_eve
     let relay = Relay::new(store.clone()).lane(Lane::named("main").unwrap().to(target));
     let watched = async {
         let is = async |wanted: &dyn Fn(&LaneStats) -> bool| {
-            store.lanes().await.unwrap().first().is_some_and(wanted)
+            all_lanes(&*store).await.unwrap().first().is_some_and(wanted)
         };
         until("the lane waits for the exchange", async || {
             is(&|lane| lane.state == LaneState::Unavailable).await

@@ -1,6 +1,6 @@
 //! What is dead: never lost, listed without being disturbed.
 
-use posthaste::admin::{Actor, Admin, Command, Filter, Page};
+use posthaste::admin::{Actor, Admin, Command, Filter, Pace, Page, all_lanes};
 use posthaste::broker::{Broker, FeedSpec, Reason};
 
 use crate::rabbitmq_consume::seen::{Running, Seen, TOPIC, consumer, ids, publish};
@@ -57,11 +57,12 @@ async fn a_dead_letter_that_cannot_be_sent_again_stays_dead() {
     let _: String = stand.ask(&["SET", &retry, "not a stream"]).await;
     let actor = Actor::new("test", "test");
     let redrive = Command::Redrive { dry_run: false };
-    let error = broker.apply(&filter(), redrive.clone(), &actor).await.unwrap_err().to_string();
+    let error =
+        broker.apply(&filter(), redrive.clone(), &actor, &Pace::full()).await.unwrap_err().to_string();
     assert!(error.contains("WRONGTYPE"), "{error}");
     assert_eq!(broker.find(&filter(), Page::first(10)).await.unwrap().records.len(), 1);
     let _: i64 = stand.ask(&["DEL", &retry]).await;
-    assert_eq!(broker.apply(&filter(), redrive, &actor).await.unwrap().changed, 1);
+    assert_eq!(broker.apply(&filter(), redrive, &actor, &Pace::full()).await.unwrap().changed, 1);
     assert!(broker.find(&filter(), Page::first(10)).await.unwrap().records.is_empty());
     stand.clear().await;
 }
@@ -99,14 +100,15 @@ async fn looking_disturbs_nothing_and_acting_touches_only_what_matches() {
     assert_eq!(list(&smelly).await.len(), 5);
     let actor = Actor::new("test", "test");
     let discard = Command::Discard { reason: "enough".to_owned(), dry_run: false };
-    assert_eq!(broker.apply(&smelly, discard, &actor).await.unwrap().changed, 5);
+    assert_eq!(broker.apply(&smelly, discard, &actor, &Pace::full()).await.unwrap().changed, 5);
     let mut one = filter();
     one.ids = ids("e", 20)[7..8].to_vec();
-    let redriven = broker.apply(&one, Command::Redrive { dry_run: false }, &actor).await.unwrap();
+    let redriven =
+        broker.apply(&one, Command::Redrive { dry_run: false }, &actor, &Pace::full()).await.unwrap();
     assert_eq!((redriven.changed, list(&filter()).await.len()), (1, 14));
     let again = feed.next(10).await.unwrap().remove(0);
     assert_eq!((again.envelope.id.as_str(), again.attempt), ("e-007", 1));
-    assert_eq!(broker.lanes().await.unwrap()[0].dead, 14);
+    assert_eq!(all_lanes(&broker).await.unwrap()[0].dead, 14);
     let mut other = filter();
     other.lane = Some("nobody".parse().unwrap());
     let nobody = broker.find(&other, Page::first(1)).await.unwrap_err().to_string();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use posthaste::admin::Admin;
+use posthaste::admin::all_lanes;
 use posthaste::broker::redis::RedisBroker;
 use posthaste::envelope::Envelope;
 use posthaste::memory::Memory;
@@ -42,7 +42,7 @@ impl Relaying {
     }
 
     pub(crate) async fn delivered(&self) -> u64 {
-        self.store.lanes().await.unwrap().first().map_or(0, |lane| lane.delivered)
+        all_lanes(&*self.store).await.unwrap().first().map_or(0, |lane| lane.delivered)
     }
 
     pub(crate) async fn stop(mut self) {

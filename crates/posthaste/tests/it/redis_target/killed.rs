@@ -1,6 +1,6 @@
 //! The server is killed while events are delivered.
 
-use posthaste::admin::Admin;
+use posthaste::admin::all_lanes;
 
 use crate::redis_target::broken::Relaying;
 use crate::redis_target::stand::{Stand, blocking, event, until};
@@ -23,7 +23,7 @@ async fn a_server_that_is_killed_and_restarted_loses_nothing() {
         });
     }
     until("everything is delivered", async || relaying.delivered().await == sent).await;
-    let lanes = relaying.store.lanes().await.unwrap();
+    let lanes = all_lanes(&*relaying.store).await.unwrap();
     assert_eq!(lanes[0].dead, 0, "with one attempt each, nothing has failed");
     relaying.stop().await;
     stand.reconnect().await;

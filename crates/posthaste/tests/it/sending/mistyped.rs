@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use posthaste::admin::{Actor, Admin as _, Command, EventState, Filter, LaneView, Page};
+use posthaste::admin::{Actor, Admin as _, Command, EventState, Filter, LaneView, Pace, Page, all_lanes};
 use posthaste::envelope::Envelope;
 use posthaste::memory::Memory;
 use posthaste::publisher::Publisher as _;
@@ -57,7 +57,10 @@ pub(crate) async fn holds_only_its_own_key(
     ] {
         // It may be on its way at that moment.
         until("it is given up", async || {
-            store.apply(&only("never"), command.clone(), &Actor::new("test", "test")).await.unwrap();
+            store
+                .apply(&only("never"), command.clone(), &Actor::new("test", "test"), &Pace::full())
+                .await
+                .unwrap();
             view(&store, "never").await.state == state
         })
         .await;
@@ -67,7 +70,7 @@ pub(crate) async fn holds_only_its_own_key(
     until("the topic came", async || ids("late").await == ["1"]).await;
     until("its key goes on", async || ids("there").await == ["2", "3", "4"]).await;
     until("all is settled", async || {
-        let lanes = store.lanes().await.unwrap();
+        let lanes = all_lanes(&*store).await.unwrap();
         (lanes[0].delivered, lanes[0].waiting, lanes[0].discarded) == (4, 0, 1)
     })
     .await;

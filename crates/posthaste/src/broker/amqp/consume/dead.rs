@@ -10,12 +10,11 @@ use std::time::Duration;
 use lapin::Channel;
 use lapin::options::{BasicAckOptions, BasicGetOptions, BasicNackOptions, QueueDeclareOptions};
 use lapin::types::{FieldTable, ShortString};
-use posthaste_core::admin::{
-    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, Pace, Page, Record,
-};
+use posthaste_core::admin::{Applied, Filter, LaneStats, Pace, Record};
 use posthaste_core::envelope::Envelope;
+use posthaste_core::lane::LaneName;
 use posthaste_core::time::Timestamp;
-use posthaste_core::{BoxFuture, Error, Result};
+use posthaste_core::{Error, Result};
 
 use super::index;
 use super::label::Label;
@@ -24,122 +23,38 @@ use crate::broker::amqp::link::{Refusal, refusal, told};
 use crate::broker::amqp::naming::Names;
 use crate::broker::amqp::wire::Body;
 use crate::broker::amqp::wire::decode::decode;
-use crate::broker::letter::{self, Fate, LOOK_BYTES_MAX, LOOK_MAX};
+use crate::broker::letter::{self, DeadLetters, Fate, LOOK_BYTES_MAX, LOOK_MAX, admin_of_dead_letters};
 
 /// How long what was looked at may take to be in its queue again, and how often to see whether it is.
 const BACK_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-impl Admin for AmqpBroker {
-    /// The groups whose feeds were opened through this value: what waits in their queues, and what is dead.
-    fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
-        Box::pin(async move {
-            let groups = self.consume.groups().clone();
-            let channel = self.consume.link.channel().await?.channel;
-            let mut lanes = Vec::new();
-            for (group, topics) in groups {
-                let mut stats = LaneStats::new(group.parse()?);
-                for names in self.names_of(&group, &topics)? {
-                    for queue in std::iter::once(&names.queue).chain(&names.retry) {
-                        stats.waiting += u64::from(count(&channel, queue).await?.unwrap_or(0));
-                    }
-                    stats.dead += u64::from(count(&channel, &names.dead).await?.unwrap_or(0));
+admin_of_dead_letters!(AmqpBroker);
+
+impl DeadLetters for AmqpBroker {
+    const BROKER: &'static str = "RabbitMQ";
+    type Place = Names;
+
+    async fn groups(&self) -> Result<Vec<LaneStats>> {
+        let groups = self.consume.groups().clone();
+        let channel = self.consume.link.channel().await?.channel;
+        let mut lanes = Vec::new();
+        for (group, topics) in groups {
+            let mut stats = LaneStats::new(group.parse()?);
+            for names in self.names_of(&group, &topics)? {
+                for queue in std::iter::once(&names.queue).chain(&names.retry) {
+                    stats.waiting += u64::from(count(&channel, queue).await?.unwrap_or(0));
                 }
-                stats.accepted = stats.waiting + stats.dead;
-                lanes.push(stats);
+                stats.dead += u64::from(count(&channel, &names.dead).await?.unwrap_or(0));
             }
-            Ok(lanes)
-        })
-    }
-
-    /// Finds dead letters of the filter's lane, which is a group; the newest first.
-    fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>> {
-        Box::pin(async move {
-            let mut records = Vec::new();
-            for names in self.subscriptions(filter).await? {
-                let (mut looked, pace) = (Applied::default(), Pace::full());
-                let looking = self.walk(filter, &names, true, &mut looked, &pace, |mut record| {
-                    if !page.with_payload {
-                        record.envelope.payload.clear();
-                    }
-                    records.push(record);
-                    Fate::Keep
-                });
-                let _ = looking.await?;
-            }
-            letter::page(records, &page)
-        })
-    }
-
-    /// Redrives and discards dead letters of the filter's lane, which is a group; the oldest first.
-    fn apply<'a>(
-        &'a self,
-        filter: &'a Filter,
-        command: Command,
-        by: &'a Actor,
-    ) -> BoxFuture<'a, Result<Applied>> {
-        Box::pin(async move { self.apply_paced(filter, command, by, &Pace::full()).await })
-    }
-
-    /// Tells after every dead letter.
-    fn apply_telling<'a>(
-        &'a self,
-        filter: &'a Filter,
-        command: Command,
-        by: &'a Actor,
-        so_far: &'a (dyn Fn(Applied) -> ControlFlow<()> + Send + Sync),
-    ) -> BoxFuture<'a, Result<Applied>> {
-        Box::pin(async move { self.apply_paced(filter, command, by, &Pace::telling(so_far)).await })
-    }
-
-    /// Tells after every dead letter, and waits before the next one.
-    fn apply_paced<'a>(
-        &'a self,
-        filter: &'a Filter,
-        command: Command,
-        by: &'a Actor,
-        pace: &'a Pace<'a>,
-    ) -> BoxFuture<'a, Result<Applied>> {
-        Box::pin(async move {
-            let (redrive, dry_run) = command.on_dead_letters("RabbitMQ")?;
-            let fate = Fate::of(redrive, dry_run);
-            let mut applied = Applied::default();
-            for names in self.subscriptions(filter).await? {
-                let before = applied;
-                let goes_on = self.walk(filter, &names, dry_run, &mut applied, pace, |_| fate).await?;
-                tracing::info!(
-                    actor = by.name,
-                    via = by.via,
-                    command = command.name(),
-                    queue = names.dead,
-                    matched = applied.matched - before.matched,
-                    changed = applied.changed - before.changed,
-                    "on dead letters"
-                );
-                if goes_on.is_break() {
-                    break;
-                }
-            }
-            Ok(applied)
-        })
-    }
-}
-
-impl AmqpBroker {
-    fn names_of(&self, group: &str, topics: &[posthaste_core::pattern::Pattern]) -> Result<Vec<Names>> {
-        let naming = &self.settings.consuming.naming;
-        let tiers = self.consume.tiers.times().len();
-        topics.iter().map(|topic| naming.of(group, topic, tiers)).collect()
+            stats.accepted = stats.waiting + stats.dead;
+            lanes.push(stats);
+        }
+        Ok(lanes)
     }
 
     /// The queues of the filter's group, for the topics that its consumers have said they read.
-    async fn subscriptions(&self, filter: &Filter) -> Result<Vec<Names>> {
-        let Some(group) = &filter.lane else {
-            return Err(Error::rejected("dead letters are kept by group; name the group"));
-        };
-        if filter.state.is_some_and(|state| state != EventState::Dead) {
-            return Ok(Vec::new());
-        }
+    async fn places(&self, group: &LaneName, filter: &Filter) -> Result<Vec<Names>> {
         let channel = self.consume.link.channel().await?.channel;
         let index = self.settings.consuming.naming.index(group.as_str());
         let mut topics = index::read(&channel, &index).await?;
@@ -156,8 +71,10 @@ impl AmqpBroker {
         self.names_of(group.as_str(), &topics)
     }
 
-    /// Takes every dead letter of a queue and does with those that match as it is told, at this pace and until that breaks it off; the others go
-    /// back. Counts in `applied`.
+    fn name_of(place: &Names) -> &str {
+        &place.dead
+    }
+
     async fn walk(
         &self,
         filter: &Filter,
@@ -165,7 +82,7 @@ impl AmqpBroker {
         bounded: bool,
         applied: &mut Applied,
         pace: &Pace<'_>,
-        mut tell: impl FnMut(Record) -> Fate,
+        mut tell: impl FnMut(Record) -> Fate + Send,
     ) -> Result<ControlFlow<()>> {
         let channel = self.consume.link.channel().await?.channel;
         let Some(there) = count(&channel, &names.dead).await? else {
@@ -206,6 +123,14 @@ impl AmqpBroker {
         applied.is_partial |= bounded && (there > LOOK_MAX || (left > 0 && bytes >= LOOK_BYTES_MAX));
         give_back(&channel, &names.dead, &kept).await?;
         Ok(goes_on)
+    }
+}
+
+impl AmqpBroker {
+    fn names_of(&self, group: &str, topics: &[posthaste_core::pattern::Pattern]) -> Result<Vec<Names>> {
+        let naming = &self.settings.consuming.naming;
+        let tiers = self.consume.tiers.times().len();
+        topics.iter().map(|topic| naming.of(group, topic, tiers)).collect()
     }
 
     /// Takes one dead letter out of its queue: for ever, or to be handled again.

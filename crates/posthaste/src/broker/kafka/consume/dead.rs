@@ -9,12 +9,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use posthaste_core::admin::{
-    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, Pace, Page, Record,
-};
+use posthaste_core::admin::{Applied, Filter, LaneStats, Pace, Record};
 use posthaste_core::envelope::Envelope;
+use posthaste_core::lane::LaneName;
 use posthaste_core::time::Timestamp;
-use posthaste_core::{BoxFuture, Error, Result};
+use posthaste_core::{Error, Result};
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Headers as _, Message as _, OwnedHeaders, OwnedMessage};
@@ -28,123 +27,45 @@ use super::{blocking, told};
 use crate::broker::kafka::KafkaBroker;
 use crate::broker::kafka::settings::Settings;
 use crate::broker::kafka::wire;
-use crate::broker::letter::{self, Fate, LOOK_BYTES_MAX, LOOK_MAX};
+use crate::broker::letter::{self, DeadLetters, Fate, LOOK_BYTES_MAX, LOOK_MAX, admin_of_dead_letters};
 use crate::broker::story::Story;
 
 /// How long to wait for the next record before looking at the clock.
 const TURN: Duration = Duration::from_millis(100);
 
-impl Admin for KafkaBroker {
-    /// The groups whose feeds were opened through this value: what waits for them, and what is dead.
-    fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
-        Box::pin(async move {
-            let (settings, groups) = (Arc::clone(&self.settings), self.consume.groups().clone());
-            blocking(move || {
-                let mut lanes = Vec::new();
-                for (group, topics) in groups {
-                    let client = looker(&settings, &group)?;
-                    let mut stats = LaneStats::new(group.parse()?);
-                    let mut filter = Filter::default();
-                    filter.lane = Some(group.parse()?);
-                    for topic in topics {
-                        let names = Names::of(&settings, &group, &topic)?;
-                        for topic in [&names.main, &names.retry] {
-                            stats.waiting += waiting(&client, topic, settings.link.patience)?;
-                        }
-                        let dead = scan(&settings, &client, &filter, &names, &mut Past::default())?;
-                        stats.dead += dead.letters.len() as u64;
+admin_of_dead_letters!(KafkaBroker);
+
+impl DeadLetters for KafkaBroker {
+    const BROKER: &'static str = "Kafka";
+    type Place = Names;
+
+    async fn groups(&self) -> Result<Vec<LaneStats>> {
+        let (settings, groups) = (Arc::clone(&self.settings), self.consume.groups().clone());
+        blocking(move || {
+            let mut lanes = Vec::new();
+            for (group, topics) in groups {
+                let client = looker(&settings, &group)?;
+                let mut stats = LaneStats::new(group.parse()?);
+                let mut filter = Filter::default();
+                filter.lane = Some(group.parse()?);
+                for topic in topics {
+                    let names = Names::of(&settings, &group, &topic)?;
+                    for topic in [&names.main, &names.retry] {
+                        stats.waiting += waiting(&client, topic, settings.link.patience)?;
                     }
-                    stats.accepted = stats.waiting + stats.dead;
-                    lanes.push(stats);
+                    let dead = scan(&settings, &client, &filter, &names, &mut Past::default())?;
+                    stats.dead += dead.letters.len() as u64;
                 }
-                Ok(lanes)
-            })
-            .await
-        })
-    }
-
-    /// Finds dead letters of the filter's lane, which is a group; the newest first.
-    fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>> {
-        Box::pin(async move {
-            let mut records = Vec::new();
-            for names in self.subscriptions(filter).await? {
-                let (mut looked, pace) = (Applied::default(), Pace::full());
-                let looking = self.walk(filter, &names, true, &mut looked, &pace, |mut record| {
-                    if !page.with_payload {
-                        record.envelope.payload.clear();
-                    }
-                    records.push(record);
-                    Fate::Keep
-                });
-                let _ = looking.await?;
+                stats.accepted = stats.waiting + stats.dead;
+                lanes.push(stats);
             }
-            letter::page(records, &page)
+            Ok(lanes)
         })
+        .await
     }
 
-    /// Redrives and discards dead letters of the filter's lane, which is a group; the oldest first.
-    fn apply<'a>(
-        &'a self,
-        filter: &'a Filter,
-        command: Command,
-        by: &'a Actor,
-    ) -> BoxFuture<'a, Result<Applied>> {
-        Box::pin(async move { self.apply_paced(filter, command, by, &Pace::full()).await })
-    }
-
-    /// Tells after every dead letter.
-    fn apply_telling<'a>(
-        &'a self,
-        filter: &'a Filter,
-        command: Command,
-        by: &'a Actor,
-        so_far: &'a (dyn Fn(Applied) -> ControlFlow<()> + Send + Sync),
-    ) -> BoxFuture<'a, Result<Applied>> {
-        Box::pin(async move { self.apply_paced(filter, command, by, &Pace::telling(so_far)).await })
-    }
-
-    /// Tells after every dead letter, and waits before the next one.
-    fn apply_paced<'a>(
-        &'a self,
-        filter: &'a Filter,
-        command: Command,
-        by: &'a Actor,
-        pace: &'a Pace<'a>,
-    ) -> BoxFuture<'a, Result<Applied>> {
-        Box::pin(async move {
-            let (redrive, dry_run) = command.on_dead_letters("Kafka")?;
-            let fate = Fate::of(redrive, dry_run);
-            let mut applied = Applied::default();
-            for names in self.subscriptions(filter).await? {
-                let before = applied;
-                let goes_on = self.walk(filter, &names, dry_run, &mut applied, pace, |_| fate).await?;
-                tracing::info!(
-                    actor = by.name,
-                    via = by.via,
-                    command = command.name(),
-                    topic = names.dead,
-                    matched = applied.matched - before.matched,
-                    changed = applied.changed - before.changed,
-                    "on dead letters"
-                );
-                if goes_on.is_break() {
-                    break;
-                }
-            }
-            Ok(applied)
-        })
-    }
-}
-
-impl KafkaBroker {
     /// The names of the filter's group, for the topics that have dead letters of it.
-    async fn subscriptions(&self, filter: &Filter) -> Result<Vec<Names>> {
-        let Some(group) = &filter.lane else {
-            return Err(Error::rejected("dead letters are kept by group; name the group"));
-        };
-        if filter.state.is_some_and(|state| state != EventState::Dead) {
-            return Ok(Vec::new());
-        }
+    async fn places(&self, group: &LaneName, _: &Filter) -> Result<Vec<Names>> {
         let (settings, name) = (Arc::clone(&self.settings), group.as_str().to_owned());
         let topics = blocking(move || {
             let client = looker(&settings, &name)?;
@@ -163,8 +84,10 @@ impl KafkaBroker {
         topics.iter().map(|topic| Names::of(&self.settings, group.as_str(), topic)).collect()
     }
 
-    /// Reads every dead letter of a topic and does with those that match as it is told, at this pace and until that breaks it off. Counts in
-    /// `applied`. What dies meanwhile is not for this walk: it would have no end.
+    fn name_of(place: &Names) -> &str {
+        &place.dead
+    }
+
     async fn walk(
         &self,
         filter: &Filter,
@@ -172,7 +95,7 @@ impl KafkaBroker {
         bounded: bool,
         applied: &mut Applied,
         pace: &Pace<'_>,
-        mut tell: impl FnMut(Record) -> Fate,
+        mut tell: impl FnMut(Record) -> Fate + Send,
     ) -> Result<ControlFlow<()>> {
         let mut past = Past::default();
         loop {
@@ -203,7 +126,9 @@ impl KafkaBroker {
             }
         }
     }
+}
 
+impl KafkaBroker {
     /// Takes one dead letter back: for ever, or to be handled again. Answers how many that were.
     async fn act(&self, names: &Names, fate: Fate, message: &OwnedMessage) -> Result<u64> {
         let moving = &self.consume.moving;

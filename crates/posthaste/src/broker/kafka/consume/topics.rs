@@ -26,7 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The Kafka topics of one topic of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Names {
+pub(in crate::broker) struct Names {
     /// The event's topic.
     pub(super) topic: String,
     pub(super) main: String,

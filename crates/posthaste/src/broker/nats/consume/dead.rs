@@ -11,111 +11,101 @@ use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use posthaste_core::admin::{
-    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, Pace, Page, Record,
-};
+use posthaste_core::admin::{Applied, Filter, LaneStats, Pace, Record};
 use posthaste_core::envelope::Envelope;
+use posthaste_core::lane::LaneName;
 use posthaste_core::telemetry::field;
 use posthaste_core::time::Timestamp;
-use posthaste_core::{BoxFuture, Error, ErrorKind, Result};
+use posthaste_core::{Error, ErrorKind, Result};
 
 use super::buried::{Body, original};
 use super::receipt::{moved, published_to};
 use super::told;
-use crate::broker::letter::{self, Fate, LOOK_BYTES_MAX, LOOK_MAX};
+use crate::broker::letter::{self, DeadLetters, Fate, LOOK_BYTES_MAX, LOOK_MAX, admin_of_dead_letters};
 use crate::broker::nats::NatsBroker;
 use crate::broker::nats::link::Live;
 use crate::broker::nats::naming;
 use crate::broker::nats::wire::{self, Message, decode};
 use crate::broker::story::Story;
 
-impl Admin for NatsBroker {
-    /// The groups whose feeds were opened through this value: what waits for their consumers, and what is dead.
-    fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
-        Box::pin(async move {
-            let groups = self.consume.groups().clone();
-            let live = self.consume.link.live().await?;
-            let mut lanes = Vec::new();
-            for (group, topics) in groups {
-                let mut stats = LaneStats::new(group.parse()?);
-                for names in naming::of_all(&self.settings.publishing.prefix, &group, &topics)? {
-                    let stream = match &self.settings.publishing.stream {
-                        Some(name) => name.clone(),
-                        None => super::stream_of(&live, &names.filters[0]).await?,
-                    };
-                    for stream in [&stream, &self.settings.consuming.again_stream] {
-                        stats.waiting += waiting(&live, stream, &names.consumer).await;
-                    }
+admin_of_dead_letters!(NatsBroker);
+
+impl DeadLetters for NatsBroker {
+    const BROKER: &'static str = "NATS";
+    type Place = String;
+
+    async fn groups(&self) -> Result<Vec<LaneStats>> {
+        let groups = self.consume.groups().clone();
+        let live = self.consume.link.live().await?;
+        let mut lanes = Vec::new();
+        for (group, topics) in groups {
+            let mut stats = LaneStats::new(group.parse()?);
+            for names in naming::of_all(&self.settings.publishing.prefix, &group, &topics)? {
+                let stream = match &self.settings.publishing.stream {
+                    Some(name) => name.clone(),
+                    None => super::stream_of(&live, &names.filters[0]).await?,
+                };
+                for stream in [&stream, &self.settings.consuming.again_stream] {
+                    stats.waiting += waiting(&live, stream, &names.consumer).await;
                 }
-                stats.dead = self.count_dead(&live, &group).await?;
-                stats.accepted = stats.waiting + stats.dead;
-                lanes.push(stats);
             }
-            Ok(lanes)
-        })
+            stats.dead = self.count_dead(&live, &group).await?;
+            stats.accepted = stats.waiting + stats.dead;
+            lanes.push(stats);
+        }
+        Ok(lanes)
     }
 
-    /// Finds dead letters of the filter's lane, which is a group; the newest first.
-    fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>> {
-        Box::pin(async move {
-            let (mut records, mut looked, pace) = (Vec::new(), Applied::default(), Pace::full());
-            let looking = self.walk(filter, true, &mut looked, &pace, |mut record| {
-                if !page.with_payload {
-                    record.envelope.payload.clear();
-                }
-                records.push(record);
-                Fate::Keep
-            });
-            looking.await?;
-            letter::page(records, &page)
-        })
+    async fn places(&self, group: &LaneName, _: &Filter) -> Result<Vec<String>> {
+        Ok(vec![group.to_string()])
     }
 
-    /// Redrives and discards dead letters of the filter's lane, which is a group; the oldest first.
-    fn apply<'a>(
-        &'a self,
-        filter: &'a Filter,
-        command: Command,
-        by: &'a Actor,
-    ) -> BoxFuture<'a, Result<Applied>> {
-        Box::pin(async move { self.apply_paced(filter, command, by, &Pace::full()).await })
+    fn name_of(place: &String) -> &str {
+        place
     }
 
-    /// Tells after every dead letter.
-    fn apply_telling<'a>(
-        &'a self,
-        filter: &'a Filter,
-        command: Command,
-        by: &'a Actor,
-        so_far: &'a (dyn Fn(Applied) -> ControlFlow<()> + Send + Sync),
-    ) -> BoxFuture<'a, Result<Applied>> {
-        Box::pin(async move { self.apply_paced(filter, command, by, &Pace::telling(so_far)).await })
-    }
-
-    /// Tells after every dead letter, and waits before the next one.
-    fn apply_paced<'a>(
-        &'a self,
-        filter: &'a Filter,
-        command: Command,
-        by: &'a Actor,
-        pace: &'a Pace<'a>,
-    ) -> BoxFuture<'a, Result<Applied>> {
-        Box::pin(async move {
-            let (redrive, dry_run) = command.on_dead_letters("NATS")?;
-            let fate = Fate::of(redrive, dry_run);
-            let mut applied = Applied::default();
-            self.walk(filter, dry_run, &mut applied, pace, |_| fate).await?;
-            tracing::info!(
-                actor = by.name,
-                via = by.via,
-                command = command.name(),
-                group = filter.lane.as_ref().map(ToString::to_string),
-                matched = applied.matched,
-                changed = applied.changed,
-                "on dead letters"
-            );
-            Ok(applied)
-        })
+    async fn walk(
+        &self,
+        filter: &Filter,
+        group: &String,
+        bounded: bool,
+        applied: &mut Applied,
+        pace: &Pace<'_>,
+        mut tell: impl FnMut(Record) -> Fate + Send,
+    ) -> Result<ControlFlow<()>> {
+        let live = self.consume.link.live().await?;
+        let (stream, subject) = (self.dead_stream(&live).await?, naming::all_dead(group));
+        // What dies meanwhile is not for this walk: it would have no end.
+        let Ok(info) = stream.get_info().await else { return Ok(ControlFlow::Continue(())) };
+        let (last, mut next) = (info.state.last_sequence, 1);
+        let (mut looked, mut bytes) = (0, 0);
+        loop {
+            if bounded && (looked >= LOOK_MAX || bytes >= LOOK_BYTES_MAX) {
+                applied.is_partial = next <= last;
+                break;
+            }
+            let read = stream.raw_message_builder().sequence(next).next_by_subject(&*subject).send().await;
+            let message = match read {
+                Ok(message) if message.sequence <= last => message,
+                Ok(_) => break,
+                Err(error) if matches!(error.kind(), LastRawMessageErrorKind::NoMessageFound) => break,
+                Err(error) => return Err(told("read a dead letter", &error)),
+            };
+            (looked, bytes, next) = (looked + 1, bytes + message.payload.len() as u64, message.sequence + 1);
+            let record = self.seen(filter, &message)?;
+            if !letter::is_meant(filter, &record) {
+                continue;
+            }
+            if pace.after(*applied).await.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            match tell(record) {
+                Fate::Keep => {}
+                fate => applied.changed += u64::from(self.act(&live, &stream, fate, message).await?),
+            }
+            applied.matched += 1;
+        }
+        Ok(ControlFlow::Continue(()))
     }
 }
 
@@ -137,57 +127,6 @@ impl NatsBroker {
             count += subject.map_err(|error| told("count dead letters", &error))?.1 as u64;
         }
         Ok(count)
-    }
-
-    /// Reads every dead letter of the filter's group and does with those that match as it is told, at this pace and until that breaks it off.
-    /// Counts in `applied`.
-    async fn walk(
-        &self,
-        filter: &Filter,
-        bounded: bool,
-        applied: &mut Applied,
-        pace: &Pace<'_>,
-        mut tell: impl FnMut(Record) -> Fate,
-    ) -> Result<()> {
-        let Some(group) = &filter.lane else {
-            return Err(Error::rejected("dead letters are kept by group; name the group"));
-        };
-        if filter.state.is_some_and(|state| state != EventState::Dead) {
-            return Ok(());
-        }
-        let live = self.consume.link.live().await?;
-        let (stream, subject) = (self.dead_stream(&live).await?, naming::all_dead(group.as_str()));
-        // What dies meanwhile is not for this walk: it would have no end.
-        let Ok(info) = stream.get_info().await else { return Ok(()) };
-        let (last, mut next) = (info.state.last_sequence, 1);
-        let (mut looked, mut bytes) = (0, 0);
-        loop {
-            if bounded && (looked >= LOOK_MAX || bytes >= LOOK_BYTES_MAX) {
-                applied.is_partial = next <= last;
-                break;
-            }
-            let read = stream.raw_message_builder().sequence(next).next_by_subject(&*subject).send().await;
-            let message = match read {
-                Ok(message) if message.sequence <= last => message,
-                Ok(_) => break,
-                Err(error) if matches!(error.kind(), LastRawMessageErrorKind::NoMessageFound) => break,
-                Err(error) => return Err(told("read a dead letter", &error)),
-            };
-            (looked, bytes, next) = (looked + 1, bytes + message.payload.len() as u64, message.sequence + 1);
-            let record = self.seen(filter, &message)?;
-            if !letter::is_meant(filter, &record) {
-                continue;
-            }
-            if pace.after(*applied).await.is_break() {
-                break;
-            }
-            match tell(record) {
-                Fate::Keep => {}
-                fate => applied.changed += u64::from(self.act(&live, &stream, fate, message).await?),
-            }
-            applied.matched += 1;
-        }
-        Ok(())
     }
 
     /// Takes one dead letter out of its stream: for ever, or to be handled again. Answers whether it did: one whose payload is elsewhere

@@ -2,16 +2,15 @@
 
 use std::ops::ControlFlow;
 
-use posthaste_core::admin::{
-    Actor, Admin, Applied, Command, EventState, Filter, Found, LaneStats, Pace, Page, Record,
-};
+use posthaste_core::admin::{Applied, Filter, LaneStats, Pace, Record};
+use posthaste_core::lane::LaneName;
 use posthaste_core::time::Timestamp;
-use posthaste_core::{BoxFuture, Error, Result};
+use posthaste_core::{Error, Result};
 use redis::{Pipeline, Value};
 
 use super::entry::{list, number, range, text};
 use super::{Names, script};
-use crate::broker::letter::{self, Fate, LOOK_BYTES_MAX, LOOK_MAX};
+use crate::broker::letter::{self, DeadLetters, Fate, LOOK_BYTES_MAX, LOOK_MAX, admin_of_dead_letters};
 use crate::broker::redis::RedisBroker;
 use crate::broker::redis::wire::{self, Fields, as_far_as_it_goes, decode, pack, with_story};
 use crate::broker::story::Story;
@@ -19,109 +18,31 @@ use crate::broker::story::Story;
 /// Dead letters that are read at once.
 const STEP: usize = 100;
 
-impl Admin for RedisBroker {
-    /// The groups whose feeds were opened through this value: what waits for them, and what is dead.
-    fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
-        Box::pin(async move {
-            let groups = self.consume.known().groups.clone();
-            let mut lanes = Vec::new();
-            for (group, topics) in groups {
-                let mut stats = LaneStats::new(group.parse()?);
-                for topic in topics {
-                    let names = Names::of(&self.settings.prefix, &group, &topic);
-                    let (waiting, dead) = self.count(&group, &names).await?;
-                    stats.waiting += waiting;
-                    stats.dead += dead;
-                }
-                stats.accepted = stats.waiting + stats.dead;
-                lanes.push(stats);
+admin_of_dead_letters!(RedisBroker);
+
+impl DeadLetters for RedisBroker {
+    const BROKER: &'static str = "Redis";
+    type Place = Names;
+
+    async fn groups(&self) -> Result<Vec<LaneStats>> {
+        let groups = self.consume.known().groups.clone();
+        let mut lanes = Vec::new();
+        for (group, topics) in groups {
+            let mut stats = LaneStats::new(group.parse()?);
+            for topic in topics {
+                let names = Names::of(&self.settings.prefix, &group, &topic);
+                let (waiting, dead) = self.count(&group, &names).await?;
+                stats.waiting += waiting;
+                stats.dead += dead;
             }
-            Ok(lanes)
-        })
-    }
-
-    /// Finds dead letters of the filter's lane, which is a group; the newest first.
-    fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>> {
-        Box::pin(async move {
-            let mut records = Vec::new();
-            for names in self.subscriptions(filter).await? {
-                let (mut looked, pace) = (Applied::default(), Pace::full());
-                let looking = self.walk(filter, &names, true, &mut looked, &pace, |mut record| {
-                    if !page.with_payload {
-                        record.envelope.payload.clear();
-                    }
-                    records.push(record);
-                    Fate::Keep
-                });
-                let _ = looking.await?;
-            }
-            letter::page(records, &page)
-        })
-    }
-
-    /// Redrives and discards dead letters of the filter's lane, which is a group; the oldest first.
-    fn apply<'a>(
-        &'a self,
-        filter: &'a Filter,
-        command: Command,
-        by: &'a Actor,
-    ) -> BoxFuture<'a, Result<Applied>> {
-        Box::pin(async move { self.apply_paced(filter, command, by, &Pace::full()).await })
-    }
-
-    /// Tells after every dead letter.
-    fn apply_telling<'a>(
-        &'a self,
-        filter: &'a Filter,
-        command: Command,
-        by: &'a Actor,
-        so_far: &'a (dyn Fn(Applied) -> ControlFlow<()> + Send + Sync),
-    ) -> BoxFuture<'a, Result<Applied>> {
-        Box::pin(async move { self.apply_paced(filter, command, by, &Pace::telling(so_far)).await })
-    }
-
-    /// Tells after every dead letter, and waits before the next one.
-    fn apply_paced<'a>(
-        &'a self,
-        filter: &'a Filter,
-        command: Command,
-        by: &'a Actor,
-        pace: &'a Pace<'a>,
-    ) -> BoxFuture<'a, Result<Applied>> {
-        Box::pin(async move {
-            let (redrive, dry_run) = command.on_dead_letters("Redis")?;
-            let fate = Fate::of(redrive, dry_run);
-            let mut applied = Applied::default();
-            for names in self.subscriptions(filter).await? {
-                let before = applied;
-                let goes_on = self.walk(filter, &names, dry_run, &mut applied, pace, |_| fate).await?;
-                tracing::info!(
-                    actor = by.name,
-                    via = by.via,
-                    command = command.name(),
-                    stream = names.dead,
-                    matched = applied.matched - before.matched,
-                    changed = applied.changed - before.changed,
-                    "on dead letters"
-                );
-                if goes_on.is_break() {
-                    break;
-                }
-            }
-            Ok(applied)
-        })
-    }
-}
-
-impl RedisBroker {
-    /// The names of the filter's group, for the topics that its consumers have said they read.
-    async fn subscriptions(&self, filter: &Filter) -> Result<Vec<Names>> {
-        let Some(group) = &filter.lane else {
-            return Err(Error::rejected("dead letters are kept by group; name the group"));
-        };
-        if filter.state.is_some_and(|state| state != EventState::Dead) {
-            return Ok(Vec::new());
+            stats.accepted = stats.waiting + stats.dead;
+            lanes.push(stats);
         }
+        Ok(lanes)
+    }
+
+    /// The names of the filter's group, for the topics that its consumers have said they read.
+    async fn places(&self, group: &LaneName, filter: &Filter) -> Result<Vec<Names>> {
         let mut question = redis::cmd("SMEMBERS");
         question.arg(self.index(group.as_str()));
         let mut topics: Vec<String> =
@@ -141,8 +62,10 @@ impl RedisBroker {
         Ok(topics.iter().map(|topic| Names::of(&self.settings.prefix, group.as_str(), topic)).collect())
     }
 
-    /// Reads every dead letter of a topic and does with those that match as it is told, at this pace and until that breaks it off. Counts in
-    /// `applied`. What dies meanwhile is not for this walk: it would have no end.
+    fn name_of(place: &Names) -> &str {
+        &place.dead
+    }
+
     async fn walk(
         &self,
         filter: &Filter,
@@ -150,7 +73,7 @@ impl RedisBroker {
         bounded: bool,
         applied: &mut Applied,
         pace: &Pace<'_>,
-        mut tell: impl FnMut(Record) -> Fate,
+        mut tell: impl FnMut(Record) -> Fate + Send,
     ) -> Result<ControlFlow<()>> {
         let last = self.last(names).await?;
         let (mut from, mut left, mut bytes) = ("-".to_owned(), if bounded { LOOK_MAX } else { u32::MAX }, 0);
@@ -180,7 +103,9 @@ impl RedisBroker {
         }
         Ok(ControlFlow::Continue(()))
     }
+}
 
+impl RedisBroker {
     /// The youngest dead letter of a topic.
     async fn last(&self, names: &Names) -> Result<Option<String>> {
         let mut question = redis::cmd("XREVRANGE");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use posthaste_core::Result;
-use posthaste_core::admin::{Applied, Command, Filter, Pace, Seek};
+use posthaste_core::admin::{Applied, Command, Filter, Pace, Seek, all_lanes};
 use posthaste_core::lane::LaneName;
 use posthaste_core::log::question::{KnownLane, Stretch};
 use posthaste_core::time::Timestamp;
@@ -44,8 +44,7 @@ impl LogDriver for PostgresStore {
     }
 
     async fn unread(&self, lane: &LaneName) -> Result<u64> {
-        let stats = lanes::stats(&*self.client().await?, &self.sql).await.map_err(explain)?;
-        Ok(stats.iter().find(|stats| stats.lane == *lane).map_or(0, |stats| stats.unread))
+        Ok(all_lanes(self).await?.iter().find(|stats| stats.lane == *lane).map_or(0, |stats| stats.unread))
     }
 
     async fn stretch(&self, filter: &Filter) -> Result<Stretch> {

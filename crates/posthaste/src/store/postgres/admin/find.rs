@@ -12,8 +12,6 @@ use crate::store::postgres::error::Db;
 use crate::store::postgres::rows;
 use crate::store::postgres::value::args;
 
-/// How many records a page has at most.
-const PAGE_RECORDS_MAX: u32 = 1_000;
 /// How many events a page looks at; a page that found little says where to go on.
 const PAGE_EVENTS_MAX: usize = 20_000;
 /// How many events are looked at together.
@@ -45,7 +43,7 @@ pub(super) async fn find(
     }
     let mut stretch = scan::stretch(client, sql, filter).await?;
     stretch.last = stretch.last.min(below - 1);
-    let size = page.size.clamp(1, PAGE_RECORDS_MAX) as usize;
+    let size = page.size() as usize;
     let (mut meant, mut looked_at, mut next) = (Vec::new(), 0, None);
     'pages: while looked_at < PAGE_EVENTS_MAX {
         let heads = scan::page(client, sql, &Source::of(filter), stretch, Way::Down, STEP_EVENTS).await?;

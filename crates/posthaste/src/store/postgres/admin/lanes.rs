@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use posthaste_core::admin::{LaneState, LaneStats};
+use posthaste_core::admin::{LaneState, LaneStats, Lanes, Page, PageOfLanes};
 use posthaste_core::lane::LaneName;
 use posthaste_core::log::question::{self, Head, KnownLane};
 use posthaste_core::log::spec::StoredSpec;
@@ -70,7 +70,7 @@ impl question::Passed for Passed {
 /// Every lane, as commands and filters need it.
 pub(super) async fn known(client: &Client, sql: &PostgresSql) -> Db<Vec<KnownLane<Passed>>> {
     let mut lanes = Vec::new();
-    for row in client.query_typed(&sql.lanes_all, &[]).await? {
+    for row in client.query_typed(&sql.lanes_all, &args!["", None::<i64>]).await? {
         // A name that no lane can have was not written by us.
         if let Ok(name) = row.try_get::<_, &str>(0)?.parse() {
             let spec = StoredSpec::read(row.try_get(12)?);
@@ -94,12 +94,13 @@ pub(super) async fn set_state(
     Ok(Step::changed(changed, None))
 }
 
-/// Every lane with its totals. Costs a few steps in an index per lane, however long the log is.
-pub(super) async fn stats(client: &Client, sql: &PostgresSql) -> Db<Vec<LaneStats>> {
-    let mut lanes = Vec::new();
-    let mut waiting = waiting(client, sql).await?;
-    for row in client.query_typed(&sql.lanes_all, &[]).await? {
-        let Ok(name) = row.try_get::<_, &str>(0)?.parse() else { continue };
+/// A page of lanes with their totals. Costs a few steps in an index per lane, however long the log is.
+pub(super) async fn stats(client: &Client, sql: &PostgresSql, page: &Page) -> Db<Lanes> {
+    let mut lanes = PageOfLanes::new(page);
+    let mut waiting = waiting(client, sql, &lanes).await?;
+    let (after, rows) = (lanes.after().to_owned(), lanes.rows());
+    for row in client.query_typed(&sql.lanes_all, &args![after, Some(rows)]).await? {
+        let Some(name) = lanes.next(row.try_get(0)?) else { continue };
         let count = |column: usize| row.try_get::<_, i64>(column).map(|count| count.max(0).unsigned_abs());
         let mut stats = LaneStats::new(name);
         stats.state = rows::lane_state(row.try_get(1)?);
@@ -125,16 +126,19 @@ pub(super) async fn stats(client: &Client, sql: &PostgresSql) -> Db<Vec<LaneStat
         }
         lanes.push(stats);
     }
-    Ok(lanes)
+    Ok(lanes.found())
 }
 
-/// How many events of each lane have failed and wait, unless they are too many, and when the oldest that waits was taken in.
+/// How many events of each lane of a page have failed and wait, unless they are too many, and when the
+/// oldest that waits was taken in.
 async fn waiting(
     client: &Client,
     sql: &PostgresSql,
+    page: &PageOfLanes,
 ) -> Db<HashMap<String, (Option<u64>, Option<Timestamp>)>> {
     let mut lanes = HashMap::new();
-    for row in client.query_typed(&sql.lanes_waiting, &args![RETRYING_MAX + 1]).await? {
+    let (after, rows) = (page.after(), page.rows());
+    for row in client.query_typed(&sql.lanes_waiting, &args![RETRYING_MAX + 1, after, rows]).await? {
         let (looked_at, failed): (i64, i64) = (row.try_get(1)?, row.try_get(2)?);
         let retrying = (looked_at <= RETRYING_MAX).then_some(failed.unsigned_abs());
         lanes.insert(row.try_get(0)?, (retrying, rows::maybe_time(&row, 3)?));

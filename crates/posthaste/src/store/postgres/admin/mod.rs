@@ -13,7 +13,7 @@ mod scan;
 mod seek;
 mod views;
 
-use posthaste_core::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Pace, Page};
+use posthaste_core::admin::{Actor, Admin, Applied, Command, Filter, Found, Lanes, Pace, Page};
 use posthaste_core::{BoxFuture, Result};
 
 use super::error::explain;
@@ -21,13 +21,13 @@ use super::{PostgresStore, begin_looking, commit};
 use crate::store::log::command::carry_out;
 
 impl Admin for PostgresStore {
-    fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
+    fn lanes(&self, page: Page) -> BoxFuture<'_, Result<Lanes>> {
         Box::pin(async move {
             let stats = async {
                 let mut client = self.client().await?;
                 // In a transaction for its limits: the sequence may be locked.
                 let tx = begin_looking(&mut client).await?;
-                let stats = lanes::stats(tx.client(), &self.sql).await.map_err(explain)?;
+                let stats = lanes::stats(tx.client(), &self.sql, &page).await.map_err(explain)?;
                 commit(tx).await?;
                 Ok(stats)
             };
@@ -48,15 +48,6 @@ impl Admin for PostgresStore {
     }
 
     fn apply<'a>(
-        &'a self,
-        filter: &'a Filter,
-        command: Command,
-        by: &'a Actor,
-    ) -> BoxFuture<'a, Result<Applied>> {
-        Box::pin(async move { self.apply_paced(filter, command, by, &Pace::full()).await })
-    }
-
-    fn apply_paced<'a>(
         &'a self,
         filter: &'a Filter,
         command: Command,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use posthaste_core::admin::{Applied, Command, Filter, Pace, Seek};
+use posthaste_core::admin::{Applied, Command, Filter, Pace, Seek, all_lanes};
 use posthaste_core::lane::LaneName;
 use posthaste_core::log::question::{Head, KnownLane, Passed, Stretch};
 use posthaste_core::sql::SqliteSql;
@@ -54,9 +54,7 @@ impl LogDriver for SqliteStore {
     }
 
     async fn unread(&self, lane: &LaneName) -> Result<u64> {
-        let (clock, lane) = (Arc::clone(&self.clock), lane.clone());
-        let stats = self.read(move |connection, sql| lanes::stats(connection, sql, clock.now())).await?;
-        Ok(stats.iter().find(|stats| stats.lane == lane).map_or(0, |stats| stats.unread))
+        Ok(all_lanes(self).await?.iter().find(|stats| stats.lane == *lane).map_or(0, |stats| stats.unread))
     }
 
     async fn stretch(&self, filter: &Filter) -> Result<Stretch> {

@@ -13,8 +13,6 @@ use super::{lanes, scan, views};
 use crate::store::log::refusals::no_such_lane;
 use crate::store::sqlite::rows;
 
-/// How many records a page has at most.
-const PAGE_RECORDS_MAX: u32 = 1_000;
 /// How many events a page looks at; a page that found little says where to go on.
 const PAGE_EVENTS_MAX: usize = 20_000;
 /// How many bytes of payload a page carries, unless a single one has more.
@@ -44,7 +42,7 @@ pub(super) fn find(
     }
     let mut stretch = scan::stretch(connection, sql, filter)?;
     stretch.last = stretch.last.min(below - 1);
-    let size = page.size.clamp(1, PAGE_RECORDS_MAX) as usize;
+    let size = page.size() as usize;
     let (mut found, mut looked_at, mut bytes, mut last_seen) = (Found::default(), 0, 0, below);
     scan::walk(connection, sql, &Source::of(filter), stretch, Way::Down, |head| {
         if looked_at == PAGE_EVENTS_MAX || bytes >= PAGE_BYTES_MAX {

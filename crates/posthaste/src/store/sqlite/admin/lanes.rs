@@ -1,6 +1,6 @@
 //! The lanes and their totals.
 
-use posthaste_core::admin::{LaneState, LaneStats};
+use posthaste_core::admin::{LaneState, LaneStats, Lanes, Page, PageOfLanes};
 use posthaste_core::lane::LaneName;
 use posthaste_core::log::question::KnownLane;
 use posthaste_core::log::spec::StoredSpec;
@@ -12,6 +12,8 @@ use super::driver::UpTo;
 use crate::store::log::driver::Step;
 use crate::store::sqlite::{log, rows};
 
+/// In the place of a number of rows: all of them.
+const ALL: i64 = -1;
 /// How many retried events of a lane are counted at every look.
 const RETRYING_MAX: i64 = 10_000;
 
@@ -19,7 +21,7 @@ const RETRYING_MAX: i64 = 10_000;
 pub(super) fn known(connection: &Connection, sql: &SqliteSql) -> rusqlite::Result<Vec<KnownLane<UpTo>>> {
     let mut lanes = Vec::new();
     let mut statement = connection.prepare_cached(&sql.lanes_all)?;
-    let mut all = statement.query([])?;
+    let mut all = statement.query(("", ALL))?;
     while let Some(row) = all.next()? {
         // A name that no lane can have was not written by us.
         if let Ok(name) = rows::text(row, 0)?.parse() {
@@ -46,19 +48,20 @@ pub(super) fn set_state(
     Ok(Step::changed(changed, None))
 }
 
-/// Every lane with its totals. Costs a few steps in an index per lane, however long the log is.
+/// A page of lanes with their totals. Costs a few steps in an index per lane, however long the log is.
 pub(super) fn stats(
     connection: &Connection,
     sql: &SqliteSql,
+    page: &Page,
     now: Timestamp,
-) -> rusqlite::Result<Vec<LaneStats>> {
+) -> rusqlite::Result<Lanes> {
     let last = log::last(connection, sql)?;
-    let mut lanes = Vec::new();
+    let mut lanes = PageOfLanes::new(page);
     let mut waiting = connection.prepare_cached(&sql.lane_waiting)?;
     let mut statement = connection.prepare_cached(&sql.lanes_all)?;
-    let mut all = statement.query([])?;
+    let mut all = statement.query((lanes.after(), lanes.rows()))?;
     while let Some(row) = all.next()? {
-        let Ok(name) = rows::text(row, 0)?.parse() else { continue };
+        let Some(name) = lanes.next(&rows::text(row, 0)?) else { continue };
         let count = |column: usize| row.get::<_, i64>(column).map(|count| count.max(0).unsigned_abs());
         let mut stats = LaneStats::new(name);
         stats.state = rows::lane_state(&rows::text(row, 1)?);
@@ -84,5 +87,5 @@ pub(super) fn stats(
         stats.oldest_waiting_at = oldest;
         lanes.push(stats);
     }
-    Ok(lanes)
+    Ok(lanes.found())
 }

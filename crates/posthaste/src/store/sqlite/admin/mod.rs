@@ -12,16 +12,16 @@ mod scan;
 mod seek;
 mod views;
 
-use posthaste_core::admin::{Actor, Admin, Applied, Command, Filter, Found, LaneStats, Pace, Page};
+use posthaste_core::admin::{Actor, Admin, Applied, Command, Filter, Found, Lanes, Pace, Page};
 use posthaste_core::{BoxFuture, Result};
 
 use super::SqliteStore;
 use crate::store::log::command::carry_out;
 
 impl Admin for SqliteStore {
-    fn lanes(&self) -> BoxFuture<'_, Result<Vec<LaneStats>>> {
+    fn lanes(&self, page: Page) -> BoxFuture<'_, Result<Lanes>> {
         let clock = std::sync::Arc::clone(&self.clock);
-        Box::pin(self.read(move |connection, sql| lanes::stats(connection, sql, clock.now())))
+        Box::pin(self.read(move |connection, sql| lanes::stats(connection, sql, &page, clock.now())))
     }
 
     fn find<'a>(&'a self, filter: &'a Filter, page: Page) -> BoxFuture<'a, Result<Found>> {
@@ -33,15 +33,6 @@ impl Admin for SqliteStore {
     }
 
     fn apply<'a>(
-        &'a self,
-        filter: &'a Filter,
-        command: Command,
-        by: &'a Actor,
-    ) -> BoxFuture<'a, Result<Applied>> {
-        Box::pin(async move { self.apply_paced(filter, command, by, &Pace::full()).await })
-    }
-
-    fn apply_paced<'a>(
         &'a self,
         filter: &'a Filter,
         command: Command,
