@@ -13,9 +13,11 @@ pub(crate) struct FeatureCheck {
 
 /// Chooses the checks from the answer of `cargo metadata`: every crate with features, once without any and once with each.
 ///
-/// Two rules leave out what another check covers. A feature that does nothing but switch on features of other crates of
-/// the workspace is checked in those crates. A feature that such a crate has only for a dependant's feature of its own
-/// is checked through the dependant. All features at once are clippy's part.
+/// Three rules leave out what another check covers. A feature that does nothing but switch on features of
+/// other crates of the workspace is checked in those crates. A feature that such a crate has only for a
+/// dependant's feature of its own is checked through the dependant. A feature that reaches into an
+/// optional crate of the workspace (`crate?/feature`) is checked together with the feature that switches
+/// this crate on, which then has no check of its own. All features at once are clippy's part.
 pub(crate) fn feature_checks(metadata: &str) -> Result<Vec<FeatureCheck>> {
     let metadata: Value = serde_json::from_str(metadata).map_err(Error::failed)?;
     let packages =
@@ -28,13 +30,16 @@ pub(crate) fn feature_checks(metadata: &str) -> Result<Vec<FeatureCheck>> {
         if own.is_empty() {
             continue;
         }
-        checks.push(check(member, None));
-        let alone = own.into_iter().filter(|feature| {
+        checks.push(check(member, &[]));
+        let needed = own.iter().filter(|feature| {
             feature.name != "default"
                 && !feature.only_forwards(&members)
                 && !feature.is_checked_through_another(&features, &members)
         });
-        checks.extend(alone.map(|feature| check(member, Some(feature.name))));
+        let choices: Vec<_> = needed.map(|feature| feature.with_optional_crates(&own)).collect();
+        let is_beside = |name: &str| choices.iter().any(|features| features[1..].contains(&name));
+        let alone = choices.iter().filter(|features| !is_beside(features[0]));
+        checks.extend(alone.map(|features| check(member, features)));
     }
     Ok(checks)
 }
@@ -50,11 +55,27 @@ impl<'a> Feature<'a> {
     /// The features of other crates of the workspace that it switches on, as (crate, feature).
     fn forwards(&self, members: &[&str]) -> Vec<(&'a str, &'a str)> {
         let named = self.switches.iter().filter_map(|switch| switch.split_once('/'));
+        let named = named.map(|(package, feature)| (package.trim_end_matches('?'), feature));
         named.filter(|(package, _)| members.contains(package)).collect()
     }
 
+    /// The optional crates that it reaches into.
+    fn optional_crates(&self) -> impl Iterator<Item = &'a str> {
+        self.switches.iter().filter_map(|switch| Some(switch.split_once("?/")?.0))
+    }
+
+    /// Its name, then the features among `own` that switch on the optional crates it reaches into.
+    fn with_optional_crates(&self, own: &[&Feature<'a>]) -> Vec<&'a str> {
+        let switch = |optional| {
+            let dependency = format!("dep:{optional}");
+            own.iter().find(|feature| feature.switches.contains(&dependency.as_str())).map(|found| found.name)
+        };
+        std::iter::once(self.name).chain(self.optional_crates().filter_map(switch)).collect()
+    }
+
     fn only_forwards(&self, members: &[&str]) -> bool {
-        !self.switches.is_empty() && self.forwards(members).len() == self.switches.len()
+        let is_forwarding = self.forwards(members).len() == self.switches.len();
+        !self.switches.is_empty() && is_forwarding && self.optional_crates().next().is_none()
     }
 
     fn is_checked_through_another(&self, all: &[Feature<'_>], members: &[&str]) -> bool {
@@ -72,13 +93,13 @@ fn features_of<'a>(package: &'a Value) -> Vec<Feature<'a>> {
     features.iter().map(|(name, by)| Feature { package: of, name, switches: switched_on(by) }).collect()
 }
 
-fn check(package: &str, feature: Option<&str>) -> FeatureCheck {
+fn check(package: &str, features: &[&str]) -> FeatureCheck {
     let mut arguments = ["check", "--package", package, "--no-default-features"].map(str::to_owned).to_vec();
-    if let Some(feature) = feature {
-        arguments.extend(["--features".to_owned(), feature.to_owned()]);
+    if features.is_empty() {
+        return FeatureCheck { name: format!("check {package} without features"), arguments };
     }
-    let with = feature.map_or_else(|| "without features".to_owned(), |feature| format!("with {feature}"));
-    FeatureCheck { name: format!("check {package} {with}"), arguments }
+    arguments.extend(["--features".to_owned(), features.join(",")]);
+    FeatureCheck { name: format!("check {package} with {}", features.join(" and ")), arguments }
 }
 
 #[cfg(test)]
@@ -90,8 +111,10 @@ mod tests {
         let metadata = r#"{"packages": [
             {"name": "plain", "features": {}},
             {"name": "low", "features": {"driver": ["dep:driver"]}},
-            {"name": "middle", "features": {"default": ["a"], "a": [], "driver": ["low/driver"], "broker": ["dep:broker"]}},
-            {"name": "high", "features": {"broker": ["middle/broker", "dep:broker"]}}
+            {"name": "middle", "features": {"default": ["a"], "a": ["dep:low"], "driver": ["low/driver"], "broker": ["dep:broker"]}},
+            {"name": "high", "features": {"broker": ["middle/broker", "dep:broker"]}},
+            {"name": "tool", "features": {"broker": ["middle/broker", "dep:broker"]}},
+            {"name": "top", "features": {"tool": ["dep:tool"], "broker": ["middle/broker", "tool?/broker"]}}
         ]}"#;
         let checks = feature_checks(metadata).unwrap();
         let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
@@ -103,13 +126,17 @@ mod tests {
                 "check middle without features",
                 "check middle with a",
                 "check high without features",
-                "check high with broker"
+                "check high with broker",
+                "check tool without features",
+                "check top without features",
+                "check top with broker and tool"
             ]
         );
         assert_eq!(
             checks[1].arguments,
             ["check", "--package", "low", "--no-default-features", "--features", "driver"]
         );
+        assert_eq!(checks[8].arguments.last().map(String::as_str), Some("broker,tool"));
     }
 
     #[test]

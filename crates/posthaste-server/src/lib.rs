@@ -1,14 +1,15 @@
-//! The binary `posthaste`: configuration, command line, server and measuring, as a library so that tests can run its parts.
+//! The binary `posthaste`: configuration, command line and server, as a library so that tests can run its
+//! parts.
 //!
-//! Find your way: [`cli`] has one file per verb, [`config`] everything that can be set, [`serve`] and [`http`] the
-//! server, [`mod@bench`] the measuring, `conformance` the kit that holds tables and relays to open-outbox, [`exit`] what the process says at its end.
+//! Find your way: [`cli`] has one file per verb, [`config`] everything that can be set, [`serve`] and
+//! [`http`] the server, and `posthaste-terminal` how a verb answers and what the process says at its end.
+//! Two verbs are crates of their own, as they use clients of databases and brokers directly, which the
+//! server does not: `posthaste-bench` measures, and `posthaste-conformance` holds tables and relays to
+//! open-outbox. Without the features `bench` and `conformance` the binary does not have these verbs.
 
-pub mod bench;
 pub mod cli;
 pub mod config;
-mod conformance;
 mod depth;
-pub mod exit;
 pub mod http;
 pub mod keys;
 pub mod logging;
@@ -18,3 +19,5 @@ mod sample;
 pub mod serve;
 pub mod shutdown;
 pub mod supervisor;
+
+use posthaste_terminal::exit;

@@ -9,6 +9,8 @@ mod audit;
 mod check;
 mod client;
 mod completions;
+#[cfg(feature = "conformance")]
+mod conformance;
 mod context;
 mod dead;
 mod doctor;
@@ -18,7 +20,6 @@ mod key;
 mod lane;
 mod migrate;
 mod moment;
-pub(crate) mod output;
 mod produce;
 mod prune;
 mod publish;
@@ -27,18 +28,17 @@ mod replay;
 mod report;
 mod serve;
 mod stats;
-mod visible;
 mod way;
-pub(crate) mod words;
 
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
+use posthaste_terminal::{output, visible, words};
 
-use crate::config::{Flag, Sources};
+use crate::config::{Flag, Problem, Sources};
 use crate::exit::{Code, Failure};
-use crate::{bench, config, conformance, logging};
+use crate::{config, logging};
 use context::{Context, Globals, Output};
 use doctor::report::Style;
 
@@ -93,10 +93,12 @@ enum Verb {
     /// List what was changed, by whom and from where
     Audit(audit::Args),
     /// Hold an outbox table and a relay to the requirements of the open-outbox specification
+    #[cfg(feature = "conformance")]
     Conformance(conformance::Args),
     /// Measure this machine
+    #[cfg(feature = "bench")]
     #[command(subcommand)]
-    Bench(bench::BenchCommand),
+    Bench(posthaste_bench::BenchCommand),
     /// Print completions for a shell
     Completions(completions::Args),
 }
@@ -111,6 +113,7 @@ impl Verb {
         match self {
             Self::Serve(args) => args.flags(),
             Self::Relay(args) => args.flags(),
+            #[cfg(feature = "conformance")]
             Self::Conformance(args) => args.flags(),
             _ => Vec::new(),
         }
@@ -150,6 +153,13 @@ fn misread(error: &clap::Error) -> Failure {
     Failure::usage(format!("read the command line: {}", text.trim_end()))
 }
 
+/// All mistakes of a configuration in one failure.
+fn misconfigured(problems: Vec<Problem>) -> Failure {
+    let lines: String = problems.iter().map(|problem| format!("\n  {problem}")).collect();
+    let count = words::counted(problems.len(), "mistakes");
+    Failure::new(Code::Config, format!("read the configuration, which has {count}:{lines}"))
+}
+
 fn run(cli: Cli) -> Result<(), Failure> {
     // These two must work where the configuration is broken.
     match cli.verb {
@@ -172,7 +182,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
             let style = Style { is_json: cli.globals.output == Output::Json, is_coloured };
             return doctor::unreadable(args, &problems, style);
         }
-        (loaded, _) => loaded.map_err(output::config_failure)?,
+        (loaded, _) => loaded.map_err(misconfigured)?,
     };
     logging::start(&config, cli.verb.is_long_running());
     let context = Context::new(config, environment, cli.globals);
@@ -211,8 +221,10 @@ async fn dispatch(verb: Verb, context: &Context) -> Result<(), Failure> {
         Verb::Stats => stats::run(context).await,
         Verb::Key(verb) => key::run(&verb, context).await,
         Verb::Audit(args) => audit::run(&args, context).await,
-        Verb::Conformance(args) => conformance::run(&args, &context.config, context.json()).await,
-        Verb::Bench(command) => bench::run(command, context.json()).await,
+        #[cfg(feature = "conformance")]
+        Verb::Conformance(args) => conformance::run(&args, context).await,
+        #[cfg(feature = "bench")]
+        Verb::Bench(command) => posthaste_bench::run(command, context.json()).await,
         Verb::Completions(args) => completions::run(&args),
     }
 }

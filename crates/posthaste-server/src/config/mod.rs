@@ -34,6 +34,7 @@ use posthaste::lane::LaneName;
 pub use environment::Environment;
 pub use gather::{Flag, STORAGE_URL, Sources};
 pub use problem::Problem;
+#[cfg(feature = "conformance")]
 pub(crate) use reference::is_one as is_of_reference;
 
 use lane::LaneConfig;
